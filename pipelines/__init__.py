@@ -1,0 +1,1 @@
+"""How the stages are wired and driven: parameters, command line and report."""

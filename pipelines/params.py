@@ -1,0 +1,82 @@
+"""Composing `params.yaml` from `conf/`: the same calls, and the same bytes, as `dvc exp run`.
+
+compose_params(["distractors=random"])        -> validated parameters, nothing written
+write_params(["distractors=random"])          -> params.yaml
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from schemas.errors import UserError
+from stages.runtime.params import Params, parse_params
+
+CONF = Path("conf")
+PARAMS = Path("params.yaml")
+PLUGINS = Path("pipelines/hydra")
+
+
+def compose_text(overrides: Sequence[str] = (), root: Path | None = None) -> str:
+    """The text of `params.yaml` for these Hydra overrides. Raises `UserError` with the choices."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.plugins import Plugins
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    root = (root or Path.cwd()).resolve()
+    if not (root / CONF / "config.yaml").exists():
+        raise UserError(f"no {CONF}/config.yaml in {root}", fix="run from the project's folder")
+    plugins = str(root / PLUGINS)
+    sys.path.append(plugins)
+    try:
+        Plugins.instance()
+        with initialize_config_dir(str(root / CONF), version_base=None):
+            composed = compose(config_name="config", overrides=list(overrides))
+        OmegaConf.resolve(composed)
+        return str(OmegaConf.to_yaml(composed))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(
+            f"cannot compose {CONF}/ with {list(overrides) or 'no overrides'}: "
+            f"{str(error).strip()}",
+            fix="`longline params show` lists the groups and keys there are",
+        ) from error
+    finally:
+        sys.path.remove(plugins)
+
+
+def compose_params(overrides: Sequence[str] = (), root: Path | None = None) -> Params:
+    """Compose and validate; writes nothing."""
+    return parse_params(yaml.safe_load(compose_text(overrides, root)))
+
+
+def write_params(overrides: Sequence[str] = ()) -> bool:
+    """Compose, validate and write `params.yaml`. Returns whether it changed."""
+    text = compose_text(overrides)
+    parse_params(yaml.safe_load(text))
+    if PARAMS.exists() and PARAMS.read_text(encoding="utf-8") == text:
+        return False
+    PARAMS.write_text(text, encoding="utf-8")
+    return True
+
+
+def check_params() -> Params:
+    """`params.yaml` must be what `conf/` composes to now. Raises `UserError` with the fix."""
+    text = compose_text()
+    if not PARAMS.exists() or PARAMS.read_text(encoding="utf-8") != text:
+        raise UserError(f"{PARAMS} is not what {CONF}/ composes to", fix="longline params compose")
+    return parse_params(yaml.safe_load(text))
+
+
+def groups(root: Path = CONF) -> dict[str, list[str]]:
+    """Every config group with its choices, as `-S GROUP=CHOICE` takes them."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(root.rglob("*.yaml")):
+        group = path.parent.relative_to(root).as_posix()
+        if group != ".":
+            found.setdefault(group, []).append(path.stem)
+    return found

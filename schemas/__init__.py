@@ -1,0 +1,1 @@
+"""What the data is: contracts, and the code that writes, checks and reads datasets."""

@@ -1,0 +1,50 @@
+"""One SQL view for every dataset of a workspace, and one for each quarantine.
+
+`open_catalog` backs `longline sql`; `write_catalog` makes a `.duckdb` file of views for any other
+DuckDB client. Views point at the Parquet shards, so they are never stale.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from schemas.duck import connect, name, quoted
+from schemas.errors import UserError
+
+
+def dataset_folders(data: Path) -> list[Path]:
+    """The folders of published datasets below `data`, by name."""
+    return sorted(path.parent for path in data.glob("*/_meta.json"))
+
+
+def open_catalog(data: Path) -> duckdb.DuckDBPyConnection:
+    """A connection with a view `NAME` and a view `NAME_quarantine` for each dataset."""
+    connection = connect()
+    create_views(connection, data)
+    return connection
+
+
+def write_catalog(data: Path, file: Path) -> list[str]:
+    """Write a DuckDB file that holds only views with absolute paths; returns their names."""
+    file.unlink(missing_ok=True)
+    with duckdb.connect(str(file)) as connection:
+        return create_views(connection, data.resolve())
+
+
+def create_views(connection: duckdb.DuckDBPyConnection, data: Path) -> list[str]:
+    folders = dataset_folders(data)
+    if not folders:
+        raise UserError(f"no dataset in {data}/", fix="dvc repro")
+    names = []
+    for folder in folders:
+        for view, pattern in (
+            (folder.name, folder / "part-*.parquet"),
+            (f"{folder.name}_quarantine", folder / "_quarantine" / "part-*.parquet"),
+        ):
+            connection.execute(
+                f"CREATE VIEW {name(view)} AS SELECT * FROM read_parquet({quoted(pattern)})"
+            )
+            names.append(view)
+    return names

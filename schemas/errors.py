@@ -1,0 +1,63 @@
+"""The one error that a user is meant to read.
+
+Everything a user can cause (a wrong key, a missing file, a full disk) is raised as `UserError`
+and printed without a traceback; any other exception is a defect of Longline and keeps its own.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class UserError(Exception):
+    """What was given, what is allowed, and the command that fixes it.
+
+    `message` says what was given; `allowed` lists the accepted values, if they can be listed;
+    `fix` is a command or an edit that resolves it.
+    """
+
+    def __init__(
+        self, message: str, *, allowed: Iterable[object] | None = None, fix: str | None = None
+    ) -> None:
+        self.message = message
+        self.allowed = None if allowed is None else sorted(str(item) for item in allowed)
+        self.fix = fix
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.allowed is not None:
+            lines.append(f"  allowed: {', '.join(self.allowed) or '(nothing)'}")
+        if self.fix is not None:
+            lines.append(f"  fix: {self.fix}")
+        return "\n".join(lines)
+
+
+def as_user_error(error: BaseException) -> UserError | None:
+    """The readable form of an error of the machine (disk, memory, rights), or None.
+
+    DuckDB reports a full disk as text inside its own exception, so its message is read too.
+    """
+    if isinstance(error, UserError):
+        return error
+    text = str(error)
+    full = isinstance(error, OSError) and error.errno in _NO_SPACE
+    full = full or any(
+        sign in text
+        for sign in ("No space left on device", "Disk quota exceeded", "File too large")
+    )
+    if full:
+        return UserError(
+            f"the disk is full: {text.splitlines()[0]}",
+            fix="free space (`dvc gc -w`, or empty .work/), then run the same command again; "
+            "no dataset was changed",
+        )
+    if isinstance(error, PermissionError):
+        return UserError(
+            f"no right to use {error.filename}: {error.strerror}",
+            fix=f"chmod u+rw {error.filename}",
+        )
+    return None

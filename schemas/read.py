@@ -1,0 +1,92 @@
+"""Reading datasets: whole, checked, and in the order of their key.
+
+    rows = Dataset.open(Path("data/questions")).rows("split = 'test'")
+
+A dataset is opened against its `_meta.json`: a missing, cut or altered shard is found before its
+first row is used, and the error names the shard and the command that restores it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from schemas.duck import connect, name, quoted
+from schemas.errors import UserError
+from schemas.write import file_hash
+
+_BATCH = 512
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One published dataset: its folder and its `_meta.json`."""
+
+    folder: Path
+    meta: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path, *, verify: bool = True) -> Dataset:
+        """Open a dataset; with `verify`, compare each shard's hash with the recorded one."""
+        meta_file = folder / "_meta.json"
+        if not meta_file.exists():
+            raise UserError(
+                f"no dataset at {folder}", fix="dvc repro, or `dvc checkout` to restore a past one"
+            )
+        try:
+            meta = json.loads(meta_file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise _corrupt(meta_file, str(error)) from error
+        dataset = cls(folder, meta)
+        if verify:
+            for shard in meta["shards"]:
+                path = folder / shard["file"]
+                if not path.exists():
+                    raise _corrupt(path, "the shard is missing")
+                if file_hash(path) != shard["sha256"]:
+                    raise _corrupt(path, "its bytes are not those that were written")
+        return dataset
+
+    @property
+    def row_count(self) -> int:
+        return int(self.meta["accounting"]["out"])
+
+    def files(self) -> list[Path]:
+        return [self.folder / shard["file"] for shard in self.meta["shards"]]
+
+    def source(self) -> str:
+        """This dataset as an SQL table expression."""
+        return f"read_parquet([{', '.join(quoted(path) for path in self.files())}])"
+
+    def rows(
+        self,
+        where: str = "true",
+        columns: Sequence[str] | None = None,
+        parameters: Sequence[Any] = (),
+    ) -> Iterator[dict[str, Any]]:
+        """The rows that meet an SQL condition, in the order of the key, a batch at a time."""
+        chosen = "*" if columns is None else ", ".join(name(column) for column in columns)
+        order = ", ".join(name(column) for column in self.meta["key"])
+        with connect() as connection:
+            try:
+                result = connection.execute(
+                    f"SELECT {chosen} FROM {self.source()} WHERE {where} ORDER BY {order}",
+                    list(parameters),
+                )
+                for batch in result.to_arrow_reader(_BATCH):
+                    yield from batch.to_pylist()
+            except (duckdb.IOException, duckdb.InvalidInputException) as error:
+                raise _corrupt(self.folder, str(error).splitlines()[0]) from error
+
+
+def _corrupt(path: Path, what: str) -> UserError:
+    return UserError(
+        f"{path} cannot be trusted: {what}",
+        fix=f"rm -r {path.parent if path.suffix else path} && dvc checkout "
+        f"{path.parent if path.suffix else path}  (or `dvc repro --force-downstream` to rebuild)",
+    )

@@ -1,0 +1,1 @@
+"""Contexts: which documents stand around the evidence, in which order."""

@@ -1,0 +1,1 @@
+"""What was learned, measured on held-out questions."""

@@ -1,0 +1,262 @@
+"""Warm-up model against policy, and the reward model, on questions that nothing was trained on.
+
+- The warm-up model's answers are the test candidates; the policy answers the same prompts with the
+  same random streams, so that differences are paired. Every mean has a bootstrap interval.
+- `blind` asks the policy with the gold documents taken out of the context: what it still gets
+  right, it did not read there.
+- The reward model orders held-out pairs, and picks the best of N.
+
+The reward measured is `evaluate.reward`, whatever the policy was trained on, so that runs with
+different rewards compare.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from schemas.errors import UserError
+from schemas.ids import seeded
+from stages.evaluate._reward_model import best_of_n_rows, pair_rows
+from stages.evaluate._slices import by_slice, compare, difference, mean, select
+from stages.llm.generate import Request, Sampling, generate
+from stages.llm.library import Item, items, load_documents
+from stages.llm.prompts import load_template, render_prompt
+from stages.llm.reward_model import load_reward_model, score, sequence
+from stages.llm.tokenizer import load_causal_lm, load_tokenizer
+from stages.rewards.build import entities_by_question, make_sample, row_status
+from stages.rewards.score import score_group
+from stages.rewards.spec import RewardConfig
+from stages.runtime.context import StageContext
+from stages.runtime.progress import say
+from stages.runtime.seeds import deterministic, device
+from stages.runtime.variant import StageConfig
+
+Answers = Sequence[tuple[str, str]]
+"""(text, finish reason) of each sample of one question"""
+
+
+class Config(StageConfig):
+    kind: Literal["standard"]
+    reward: RewardConfig
+    split: Literal["validation", "test"]
+    samples: int = Field(ge=1, description="Samples a question; at most candidates.samples")
+    sampling: Sampling
+    best_of: tuple[int, ...] = Field(min_length=1)
+    view: Literal["long", "short"]
+    prompt: str
+    candidates_seed: int = Field(ge=0)
+    seed: int = Field(ge=0)
+
+
+def run(config: Config, context: StageContext) -> dict[str, Any]:
+    deterministic(config.seed, context.params.runtime)
+    candidates: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in context.dataset("candidates").rows("split = ?", parameters=[config.split]):
+        candidates[row["question_id"]].append(row)
+    tokenizer = load_tokenizer(context.model("policy"))
+    chosen = [
+        item
+        for item in items(
+            context,
+            load_template(config.prompt),
+            tokenizer,
+            view=config.view,
+            splits=[config.split],
+        )
+        if item.question["question_id"] in candidates
+    ]
+    if not chosen:
+        raise UserError(
+            f"evaluate: no candidates for the {config.split} split",
+            fix=f"raise candidates.questions.{config.split} above 0",
+        )
+    entities = entities_by_question(context.read("rubrics"))
+    slices = {item.question["question_id"]: slice_columns(item) for item in chosen}
+
+    rows: list[dict[str, Any]] = []
+    for system, answers in (
+        ("warmup", warmup_answers(chosen, candidates, config)),
+        ("policy", policy_answers(config, context, tokenizer, chosen, config.samples)),
+        ("blind", blind_answers(config, context, tokenizer, chosen)),
+    ):
+        rows += answer_rows(config, system, chosen, answers, entities, slices)
+    rows += reward_model_rows(config, context, tokenizer, chosen, candidates, slices)
+
+    writer = context.writer("evaluations")
+    for row in rows:
+        writer.add(row)
+    context.finish("evaluations", rows_in=len(rows))
+    table = by_slice(
+        [row for row in rows if row["system"] in ("warmup", "policy")],
+        "warmup", "policy", "reward", config.seed,
+    )  # fmt: skip
+    context.plot("evaluate", table)
+    return metrics(config, rows, len(chosen))
+
+
+def metrics(config: Config, rows: Sequence[Mapping[str, Any]], questions: int) -> dict[str, Any]:
+    """The headline numbers, each with its interval."""
+    measures = ("reward", *config.reward.terms)
+    result: dict[str, Any] = {
+        "questions": questions,
+        "answers": {m: compare(rows, "warmup", "policy", m, config.seed) for m in measures},
+        "blind": {m: mean(select(rows, "blind", m), config.seed) for m in measures},
+        "reward_model": {
+            "pair_accuracy": mean(select(rows, "reward_model", "pair_correct"), config.seed)
+        },
+    }
+    for size in config.best_of:
+        measure = f"outcome_at_{size}"
+        picks = {s: select(rows, s, measure) for s in ("best_of_n", "random_pick", "oracle")}
+        result["reward_model"][f"best_of_{size}"] = {
+            **{system: mean(found, config.seed) for system, found in picks.items()},
+            "over_random": difference(picks["best_of_n"], picks["random_pick"], config.seed),
+        }
+    return result
+
+
+def slice_columns(item: Item) -> dict[str, Any]:
+    """What every row of a question carries to be sliced by."""
+    return {
+        "split": item.question["split"],
+        "hops": item.question["hops"],
+        "n_tokens": item.context["n_tokens"],
+        "budget_tokens": item.context["budget_tokens"],
+        "gold_position": item.context["gold_position"],
+        "hardest_tier": item.context["hardest_tier"],
+    }
+
+
+def warmup_answers(
+    chosen: Sequence[Item], candidates: Mapping[str, Sequence[Mapping[str, Any]]], config: Config
+) -> list[Answers]:
+    """The first samples of each question. `UserError` if there are fewer than asked for."""
+    answers = []
+    for item in chosen:
+        drawn = sorted(candidates[item.question["question_id"]], key=lambda row: row["sample"])
+        if len(drawn) < config.samples:
+            raise UserError(
+                f"evaluate.samples is {config.samples}, but a question has {len(drawn)} candidates",
+                fix="lower evaluate.samples or raise candidates.samples",
+            )
+        answers.append([(r["text"], r["finish_reason"]) for r in drawn[: config.samples]])
+    return answers
+
+
+def policy_answers(
+    config: Config, context: StageContext, tokenizer: Any, chosen: Sequence[Item], samples: int
+) -> list[Answers]:
+    """The policy's answers to the same prompts, with the candidates' random streams."""
+    prompts = [item.prompt.text for item in chosen]
+    return _answers(config, context, tokenizer, chosen, prompts, samples)
+
+
+def blind_answers(
+    config: Config, context: StageContext, tokenizer: Any, chosen: Sequence[Item]
+) -> list[Answers]:
+    """The policy's answers with the gold documents left out of the prompts, one sample each."""
+    template = load_template(config.prompt)
+    prompts = []
+    for item in chosen:
+        ids = [entry["doc_id"] for entry in item.context["documents"] if entry["role"] != "gold"]
+        library = load_documents(context.dataset("documents"), context.dataset("chunks"), ids)
+        documents = [library[doc_id] for doc_id in ids]
+        prompts.append(
+            render_prompt(template, item.question["question"], documents, tokenizer).text
+        )
+    return _answers(config, context, tokenizer, chosen, prompts, 1)
+
+
+def _answers(
+    config: Config,
+    context: StageContext,
+    tokenizer: Any,
+    chosen: Sequence[Item],
+    prompts: Sequence[str],
+    samples: int,
+) -> list[Answers]:
+    runtime = context.params.runtime
+    model = load_causal_lm(context.model("policy"), device(runtime))
+    requests = [
+        Request(prompt, seeded(config.candidates_seed, item.question["question_id"], sample))
+        for item, prompt in zip(chosen, prompts, strict=True)
+        for sample in range(samples)
+    ]
+    drawn = generate(model, tokenizer, requests, config.sampling, runtime.generation_batch)
+    return [
+        [(g.text, g.finish_reason) for g in drawn[i * samples : (i + 1) * samples]]
+        for i in range(len(chosen))
+    ]
+
+
+def answer_rows(
+    config: Config,
+    system: str,
+    chosen: Sequence[Item],
+    answers: Sequence[Answers],
+    entities: Mapping[str, tuple[str, ...]],
+    slices: Mapping[str, Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """The reward and its raw terms, for each sample of each question."""
+    rows = []
+    for item, drawn in zip(chosen, answers, strict=True):
+        question_id = item.question["question_id"]
+        samples = [
+            make_sample(item, text, finish, entities.get(question_id, ())) for text, finish in drawn
+        ]
+        for number, (sample, reward) in enumerate(
+            zip(samples, score_group(config.reward, samples), strict=True)
+        ):
+            for measure, value in (("reward", reward.value), *reward.raw.items()):
+                status = row_status(reward.status) if value is not None else f"failed:{measure}"
+                rows.append(
+                    {
+                        **slices[question_id],
+                        "question_id": question_id,
+                        "system": system,
+                        "measure": measure,
+                        "sample": number,
+                        "value": value,
+                        "status": status,
+                        "text": sample.text if measure == "reward" else None,
+                    }
+                )
+    return rows
+
+
+def reward_model_rows(
+    config: Config,
+    context: StageContext,
+    tokenizer: Any,
+    chosen: Sequence[Item],
+    candidates: Mapping[str, Sequence[Mapping[str, Any]]],
+    slices: Mapping[str, Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """Score all candidates of the split once; then pairs and best-of-N."""
+    runtime = context.params.runtime
+    model = load_reward_model(context.model("reward_model"), device(runtime))
+    drawn = [(item, row) for item in chosen for row in candidates[item.question["question_id"]]]
+    say(f"reward model: scoring {len(drawn)} candidates")
+    values = score(
+        model,
+        tokenizer,
+        [sequence(tokenizer, item.prompt.text, row["text"]) for item, row in drawn],
+        runtime.generation_batch,
+    )
+    scores = {row["candidate_id"]: value for (_, row), value in zip(drawn, values, strict=True)}
+    preferences = list(context.dataset("preferences").rows("split = ?", parameters=[config.split]))
+    outcomes = {
+        row["candidate_id"]: row["value"]
+        for row in context.dataset("judgments").rows(
+            "split = ? AND judge = 'outcome'", parameters=[config.split]
+        )
+        if row["value"] is not None
+    }
+    present = {q: candidates[q] for q in slices}
+    return pair_rows(preferences, scores, slices) + best_of_n_rows(
+        present, outcomes, scores, config.best_of, slices
+    )

@@ -1,0 +1,1 @@
+"""Scores for candidates, one row per dimension and judge."""

@@ -1,0 +1,1 @@
+"""What every model call shares: prompts, the response layout, tokenizers, generation, scoring."""

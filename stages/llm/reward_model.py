@@ -1,0 +1,71 @@
+"""Sequence classifiers as reward models: making one from a language model, loading, scoring.
+
+transformers has no classifier for LFM2; its generic mixin makes one, registered here for
+`AutoModelForSequenceClassification`. The score is read at the last token, the end token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stages.llm.tokenizer import must_exist
+
+
+def register_classifiers() -> None:
+    """Make `AutoModelForSequenceClassification` know LFM2. Safe to call twice."""
+    from transformers import AutoModelForSequenceClassification, Lfm2Config
+    from transformers.modeling_layers import GenericForSequenceClassification
+    from transformers.models.lfm2.modeling_lfm2 import Lfm2PreTrainedModel
+
+    if Lfm2Config in AutoModelForSequenceClassification._model_mapping:
+        return
+
+    class Lfm2ForSequenceClassification(GenericForSequenceClassification, Lfm2PreTrainedModel):  # type: ignore[misc]
+        pass
+
+    AutoModelForSequenceClassification.register(Lfm2Config, Lfm2ForSequenceClassification)
+
+
+def load_reward_model(folder: Path | str, device: str = "cpu", **kwargs: Any) -> Any:
+    """A classifier with one output, from a saved classifier or from a language model's body."""
+    from transformers import AutoModelForSequenceClassification
+
+    must_exist(folder)
+    register_classifiers()
+    model = AutoModelForSequenceClassification.from_pretrained(
+        str(folder), num_labels=1, trust_remote_code=False, use_safetensors=True, **kwargs
+    )
+    return model.to(device).eval()
+
+
+def sequence(tokenizer: Any, prompt: str, response: str) -> list[int]:
+    """The tokens that a reward model reads: prompt, response and end token."""
+    tokens: list[int] = tokenizer.encode(prompt, add_special_tokens=False)
+    tokens += tokenizer.encode(response, add_special_tokens=False)
+    return [*tokens, tokenizer.eos_token_id]
+
+
+def score(
+    model: Any, tokenizer: Any, sequences: Sequence[Sequence[int]], batch: int
+) -> list[float]:
+    """One score per token sequence, in order; batched by length, padded on the right."""
+    import torch
+
+    order = sorted(range(len(sequences)), key=lambda i: (len(sequences[i]), i))
+    scores = [0.0] * len(sequences)
+    pad = tokenizer.pad_token_id
+    with torch.inference_mode():
+        for start in range(0, len(order), batch):
+            indices = order[start : start + batch]
+            longest = max(len(sequences[i]) for i in indices)
+            ids = [[*sequences[i], *[pad] * (longest - len(sequences[i]))] for i in indices]
+            mask = [[1] * len(sequences[i]) + [0] * (longest - len(sequences[i])) for i in indices]
+            logits = model(
+                input_ids=torch.tensor(ids, device=model.device),
+                attention_mask=torch.tensor(mask, device=model.device),
+            ).logits
+            for index, value in zip(indices, logits[:, 0].float().tolist(), strict=True):
+                scores[index] = value
+    return scores

@@ -1,0 +1,39 @@
+"""Loading tokenizers and models from a folder, with the safe settings in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import UserError
+
+
+def load_tokenizer(folder: Path | str) -> Any:
+    """A Hugging Face tokenizer that pads on the left. Code in the folder is never run."""
+    from transformers import AutoTokenizer
+
+    must_exist(folder)
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_causal_lm(folder: Path | str, device: str = "cpu") -> Any:
+    """A causal language model from safetensors, in evaluation mode."""
+    from transformers import AutoModelForCausalLM
+
+    must_exist(folder)
+    model = AutoModelForCausalLM.from_pretrained(
+        str(folder), trust_remote_code=False, use_safetensors=True
+    )
+    return model.to(device).eval()
+
+
+def must_exist(folder: Path | str) -> None:
+    if (
+        not (Path(folder) / "config.json").exists()
+        and not (Path(folder) / "tokenizer_config.json").exists()
+    ):
+        raise UserError(f"no model or tokenizer at {folder}", fix="dvc repro")

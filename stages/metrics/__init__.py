@@ -1,0 +1,1 @@
+"""Measures shared by stages: answer metrics and confidence intervals."""

@@ -1,0 +1,123 @@
+"""Rewards inside GRPO, with every rollout and its reward parts kept.
+
+TRL calls one reward function with all completions of a step; this one scores them question by
+question (group scope), and remembers each with the advantage that the optimiser then uses.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.ids import content_id
+from stages.llm.library import Item
+from stages.rewards.build import make_sample, row_status
+from stages.rewards.sample import Reward, RewardModel, Sample
+from stages.rewards.score import score_group
+from stages.rewards.spec import RewardConfig
+
+
+@dataclass
+class Recorder:
+    """The reward function of one training run; `rows` are the rollouts so far."""
+
+    config: RewardConfig
+    items: Mapping[str, Item]
+    entities: Mapping[str, Sequence[str]]
+    tokenizer: Any
+    reward_model: RewardModel | None = None
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    _open: list[dict[str, Any]] = field(default_factory=list)
+    __name__: str = "longline_reward"
+
+    def __call__(
+        self,
+        prompts: Sequence[str],
+        completions: Sequence[str],
+        completion_ids: Sequence[Sequence[int]],
+        question_id: Sequence[str],
+        trainer_state: Any,
+        **_: Any,
+    ) -> list[float | None]:
+        """Rewards in the order of the completions; None masks a rollout whose reward failed."""
+        samples = [
+            self.sample(question, ids)
+            for question, ids in zip(question_id, completion_ids, strict=True)
+        ]
+        groups: dict[str, list[int]] = defaultdict(list)
+        for index, question in enumerate(question_id):
+            groups[question].append(index)
+        rewards: dict[int, Reward] = {}
+        for indices in groups.values():
+            scored = score_group(self.config, [samples[i] for i in indices], self.reward_model)
+            rewards.update(zip(indices, scored, strict=True))
+        step = int(trainer_state.global_step)
+        places = {i: place for indices in groups.values() for place, i in enumerate(indices)}
+        self._open = [
+            {
+                "rollout_id": content_id(step, question_id[i], places[i]),
+                "step": step,
+                "question_id": question_id[i],
+                "sample": places[i],
+                "text": samples[i].text,
+                "n_tokens": len(completion_ids[i]),
+                "finish_reason": samples[i].finish_reason,
+                "status": row_status(rewards[i].status),
+                "parts": _map(rewards[i].parts),
+                "raw": _map(rewards[i].raw),
+                "reward": rewards[i].value,
+            }
+            for i in range(len(samples))
+        ]
+        return [rewards[i].value for i in range(len(samples))]
+
+    def sample(self, question_id: str, completion_ids: Sequence[int]) -> Sample:
+        """The sample of one completion. TRL's own text has lost the special tokens."""
+        end = self.tokenizer.eos_token_id
+        ids = list(completion_ids)
+        finished = end in ids
+        text = self.tokenizer.decode(
+            ids[: ids.index(end)] if finished else ids, skip_special_tokens=False
+        )
+        return make_sample(
+            self.items[question_id],
+            text,
+            "stop" if finished else "length",
+            self.entities.get(question_id, ()),
+        )
+
+    def close_step(self, advantages: Sequence[float]) -> None:
+        """Add the advantages of the step that was scored last; masked rollouts get none."""
+        for row, advantage in zip(self._open, advantages, strict=True):
+            masked = row["reward"] is None
+            self.rows.append({**row, "advantage": None if masked else float(advantage)})
+        self._open = []
+
+
+def recording_trainer() -> type:
+    """GRPOTrainer that hands its advantages to the recorder. Imported late: it loads torch."""
+    from trl import GRPOTrainer
+
+    class RecordingGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+        def __init__(self, *args: Any, recorder: Recorder, **kwargs: Any) -> None:
+            super().__init__(*args, reward_funcs=[recorder], **kwargs)
+            if self.accelerator.num_processes > 1 and (
+                self.args.per_device_train_batch_size % self.num_generations
+            ):
+                raise ValueError("each process needs whole groups to score them")
+            self.recorder = recorder
+
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            output = super()._generate_and_score_completions(inputs)
+            if self.model.training:
+                self.recorder.close_step(output["advantages"].tolist())
+            return output
+
+    return RecordingGRPOTrainer
+
+
+def _map(values: Mapping[str, float | None]) -> list[tuple[str, float]]:
+    """The terms that have a value, as the rows of a MAP column."""
+    return [(name, value) for name, value in sorted(values.items()) if value is not None]

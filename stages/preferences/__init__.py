@@ -1,0 +1,1 @@
+"""Pairs of a better and a worse answer."""

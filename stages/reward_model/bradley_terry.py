@@ -1,0 +1,140 @@
+"""A scalar reward model trained with the Bradley-Terry loss by TRL's RewardTrainer.
+
+Starts from the warm-up model's body with a new head. `max_length` has no default: TRL filters out
+longer pairs without a word (its own default is 1024 tokens), so here they are counted, and a share
+above `max_dropped` is an error. Held-out accuracy is measured on the pairs of the other splits;
+the test split is never trained on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from schemas.errors import UserError
+from stages.llm.library import items
+from stages.llm.prompts import load_template
+from stages.llm.reward_model import load_reward_model, score, sequence
+from stages.llm.tokenizer import load_tokenizer
+from stages.llm.training import Optimisation, progress_callback, save, train, trainer_arguments
+from stages.metrics.bootstrap import mean_interval
+from stages.runtime.context import StageContext
+from stages.runtime.progress import say
+from stages.runtime.seeds import deterministic, device
+from stages.runtime.variant import StageConfig
+
+
+class Config(StageConfig):
+    kind: Literal["bradley_terry"]
+    max_length: int = Field(ge=1, description="Tokens of prompt and response; longer pairs drop")
+    max_dropped: float = Field(ge=0, le=1, description="Share of pairs that may drop")
+    centre: float = Field(ge=0, description="Weight of the squared mean reward; 0 is none")
+    optimisation: Optimisation
+    view: Literal["long", "short"]
+    prompt: str
+    seed: int = Field(ge=0)
+
+
+def run(config: Config, context: StageContext) -> dict[str, Any]:
+    deterministic(config.seed, context.params.runtime)
+    folder = context.model("warmup")
+    tokenizer = load_tokenizer(folder)
+    pairs = tokenised_pairs(config, context, tokenizer)
+    by_split = Counter(pair["split"] for pair in pairs)
+    kept = [
+        p for p in pairs if max(len(p["chosen_ids"]), len(p["rejected_ids"])) <= config.max_length
+    ]
+    dropped = len(pairs) - len(kept)
+    if dropped > config.max_dropped * len(pairs):
+        longest = max(max(len(p["chosen_ids"]), len(p["rejected_ids"])) for p in pairs)
+        raise UserError(
+            f"reward_model: {dropped} of {len(pairs)} pairs are longer than max_length="
+            f"{config.max_length} tokens (the longest has {longest}); max_dropped allows a share "
+            f"of {config.max_dropped}",
+            fix=f"dvc exp run -S reward_model.max_length={longest}, or raise "
+            "reward_model.max_dropped",
+        )
+    trained = [pair for pair in kept if pair["split"] == "train"]
+    say(f"reward model: {len(trained)} pairs to train on, {dropped} dropped for length")
+    model, history = fit(config, context, tokenizer, trained)
+    save(model, tokenizer, context.model_folder("reward_model"))
+    context.plot("reward_model", history)
+    accuracies = {}
+    batch = context.params.runtime.generation_batch
+    for split in ("train", "validation"):
+        measured = [pair for pair in kept if pair["split"] == split]
+        chosen = score(model, tokenizer, [p["chosen_ids"] for p in measured], batch)
+        rejected = score(model, tokenizer, [p["rejected_ids"] for p in measured], batch)
+        wins = [float(a > b) for a, b in zip(chosen, rejected, strict=True)]
+        interval = mean_interval(wins, seed=config.seed)
+        accuracies[split] = {
+            "value": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n
+        }  # fmt: skip
+    return {
+        "pairs": dict(sorted(by_split.items())),
+        "pairs_dropped": {"too_long": dropped},
+        "accuracy": accuracies,
+    }
+
+
+def tokenised_pairs(config: Config, context: StageContext, tokenizer: Any) -> list[dict[str, Any]]:
+    """All preference pairs as token sequences, with their split."""
+    texts = {
+        row["candidate_id"]: row["text"]
+        for row in context.read("candidates", columns=["candidate_id", "text"])
+    }
+    preferences: dict[str, list[Mapping[str, Any]]] = {}
+    for row in context.read("preferences"):
+        preferences.setdefault(row["question_id"], []).append(row)
+    pairs = []
+    for item in items(
+        context, load_template(config.prompt), tokenizer, view=config.view,
+        splits=["train", "validation", "test"],
+    ):  # fmt: skip
+        for row in preferences.get(item.question["question_id"], ()):
+            pairs.append(
+                {
+                    "split": row["split"],
+                    "chosen_ids": sequence(tokenizer, item.prompt.text, texts[row["chosen_id"]]),
+                    "rejected_ids": sequence(
+                        tokenizer, item.prompt.text, texts[row["rejected_id"]]
+                    ),
+                }
+            )
+    return pairs
+
+
+def fit(
+    config: Config, context: StageContext, tokenizer: Any, pairs: list[dict[str, Any]]
+) -> tuple[Any, list[dict[str, float]]]:
+    """Train on the pairs; returns the model in evaluation mode and the learning curve."""
+    from datasets import Dataset
+    from trl import RewardConfig, RewardTrainer
+
+    model = load_reward_model(
+        context.model("warmup"), device(context.params.runtime), pad_token_id=tokenizer.pad_token_id
+    )
+    model.config.pad_token_id = tokenizer.pad_token_id
+    progress = progress_callback("reward model")
+    trainer = RewardTrainer(
+        model=model,
+        args=RewardConfig(
+            **trainer_arguments(context, config.optimisation, config.seed),
+            max_length=config.max_length,
+            center_rewards_coefficient=config.centre or None,
+        ),
+        train_dataset=Dataset.from_list(
+            [{"chosen_ids": p["chosen_ids"], "rejected_ids": p["rejected_ids"]} for p in pairs]
+        ),
+        processing_class=tokenizer,
+        callbacks=[progress],
+    )
+    train(trainer)
+    curve = [
+        {key: row[key] for key in ("step", "loss", "accuracy", "margin") if key in row}
+        for row in progress.history
+    ]
+    return trainer.model.eval(), curve

@@ -1,0 +1,1 @@
+"""Rewards of a response: terms at sample and group scope, and how they combine."""

@@ -1,0 +1,1 @@
+"""Criteria that a good answer meets."""

@@ -1,0 +1,1 @@
+"""Questions with answers, gold evidence and splits."""

@@ -1,0 +1,1 @@
+"""The model to start from."""
