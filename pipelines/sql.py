@@ -19,12 +19,12 @@ def print_rows(result: duckdb.DuckDBPyRelation, form: str, limit: int) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if form == "csv":
         writer.writerow(result.columns)
-    while batch := result.fetchmany(1000):
-        for row in batch:
+    for batch in result.to_arrow_reader(1000):
+        for row in batch.to_pylist():
             if form == "csv":
-                writer.writerow(row)
+                writer.writerow(row.values())
             else:
-                print(json.dumps(dict(zip(result.columns, row, strict=True)), default=str))
+                print(json.dumps(row, default=str, ensure_ascii=False))
 
 
 def _table(result: duckdb.DuckDBPyRelation, limit: int) -> None:
@@ -33,12 +33,13 @@ def _table(result: duckdb.DuckDBPyRelation, limit: int) -> None:
     from rich.table import Table
 
     table = Table(*(escape(column) for column in result.columns))
-    rows = result.fetchmany(limit)
+    rows = result.limit(limit + 1).fetchall()
+    more = len(rows) > limit
+    rows = rows[:limit]
     for row in rows:
         table.add_row(*(escape(_short(value)) for value in row))
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(table)
-    more = len(result.fetchmany(1)) > 0
     note = f"{len(rows)} rows" + (", and more: raise --limit, or use --format csv" if more else "")
     print(note, file=sys.stderr)
 

@@ -97,6 +97,12 @@ def parse_contract(name: str, text: str) -> Contract:
     unknown = set(raw) - fields
     if unknown:
         raise UserError(f"contract '{name}' has unknown keys {sorted(unknown)}", allowed=fields)
+    for column, spec in raw["columns"].items():
+        if not {"type", "description"} <= set(spec) <= {"type", "description", "nullable"}:
+            raise UserError(
+                f"contract '{name}', column {column}: its keys are {sorted(map(str, spec))}",
+                allowed=["type", "description", "nullable"],
+            )
     columns = tuple(Column(name=column, **spec) for column, spec in raw["columns"].items())
     key = tuple(raw["key"])
     missing = set(key) - {column.name for column in columns}

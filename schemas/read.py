@@ -74,9 +74,9 @@ class Dataset:
         order = ", ".join(name(column) for column in self.meta["key"])
         with connect() as connection:
             try:
-                result = connection.execute(
+                result = connection.sql(
                     f"SELECT {chosen} FROM {self.source()} WHERE {where} ORDER BY {order}",
-                    list(parameters),
+                    params=list(parameters),
                 )
                 for batch in result.to_arrow_reader(_BATCH):
                     yield from batch.to_pylist()

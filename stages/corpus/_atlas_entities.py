@@ -2,11 +2,11 @@
 
 The rules, in order; names are compared without case and accents:
 
-1. The names of the six continents, of all candidate countries and of all their currencies are
+1. The names of the continents, of all candidate countries and of all their currencies are
    taken. A candidate is a country that exists today and whose name fits `max_words`.
-2. Going down by population, a country keeps its capital's name unless it is taken (Luxembourg,
-   Singapore, Guatemala City does not clash with Guatemala). A country without a usable capital
-   is left out, so that every country page leads on to a city page. The first `countries` stay.
+2. Going down by population, a country keeps its capital unless that name is taken
+   (Luxembourg, Singapore) or does not fit. A country without a usable capital is left out, so
+   that every country page leads on to a city page. The first `countries` stay.
 3. Further cities come from all chosen countries, by falling population; a name that is taken is
    passed over, so the larger of two namesakes stays.
 
@@ -91,9 +91,10 @@ def choose(
                     capital, (capital,))
         )  # fmt: skip
     if countries > len(chosen):
+        limit = "" if max_words is None else f" of at most {max_words} word(s)"
         raise UserError(
             f"corpus.countries: {countries} asked, but only {len(chosen)} countries have an "
-            f"unambiguous name and capital of at most {max_words} word(s)",
+            f"unambiguous name and capital{limit}",
             fix=f"set corpus.countries to {len(chosen)} or less, or corpus.max_name_words to null",
         )
     return _with_cities(chosen[:countries], by_country, taken, cities_per_country, max_words)

@@ -49,33 +49,32 @@ class Page:
 def pages(
     countries: Sequence[Country],
     continents: Mapping[str, str],
-    country_relations: Sequence[CountryRelation],
-    city_relations: Sequence[CityRelation],
+    country_relations: Sequence[str],
+    city_relations: Sequence[str],
     max_words: int | None,
     seed: int,
 ) -> Iterator[Page]:
     """Country by country: its page, then those of its capital and its other cities."""
     by_code = {country.code: country for country in countries}
     for country in countries:
-        values = {relation: _COUNTRY[relation](country, by_code, continents)
-                  for relation in country_relations}  # fmt: skip
-        yield from _page(country.name, "country", values, max_words, seed)
+        facts = [(name, _COUNTRY[name](country, by_code, continents)) for name in country_relations]
+        yield from _page(country.name, "country", facts, max_words, seed)
         for city in country.cities:
-            values = {relation: _CITY[relation](city, country) for relation in city_relations}
-            yield from _page(city.name, "city", values, max_words, seed)
+            of_city = [(name, _CITY[name](city, country)) for name in city_relations]
+            yield from _page(city.name, "city", of_city, max_words, seed)
 
 
 def _page(
     title: str,
     kind: Literal["country", "city"],
-    values: Mapping[str, str | None],
+    values: Sequence[tuple[str, str | None]],
     max_words: int | None,
     seed: int,
 ) -> Iterator[Page]:
     """The page, if there is a fact. Its order is drawn, so that a place in it tells nothing."""
     facts = [
         Fact(relation, value, _TYPES.get(relation, relation))
-        for relation, value in values.items()
+        for relation, value in values
         if value and (relation not in _NAMES or fits(value, max_words))
     ]
     if not facts:

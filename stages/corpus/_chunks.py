@@ -11,7 +11,7 @@ chunk is over `max_tokens` unless it is one character. The time is linear in the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 Span = tuple[int, int]
 
@@ -21,8 +21,9 @@ _END = re.compile(
     r"|\n\s*\n"
 )
 _ABBREVIATION = re.compile(
-    r"(?:^|[\s(\[\"'\u201c\u2018])"
-    r"(?:(?:[^\W\d_]\.)*[^\W\d_]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Gov|Sen|Rep"
+    r"(?:^|[\s(\[\"\u201c\u2018])"
+    r"(?:[A-Z\u00c0-\u00de\u0410-\u042f]|(?:[^\W\d_]\.)+[^\W\d_]"
+    r"|Mr|Mrs|Ms|Dr|Prof|St|Mt|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Gov|Sen|Rep"
     r"|No|Fig|Eq|vs|cf|ca|approx)\.$"
 )
 _WORD = re.compile(r"\S+")
@@ -108,27 +109,24 @@ def _split(
     text: str, start: int, end: int, count_tokens: Callable[[str], int], max_tokens: int
 ) -> list[Span]:
     """Pieces of a sentence over the budget: as many words as fit, or characters of one word."""
+
+    def longest(begin: int, stops: Sequence[int]) -> int:
+        return _most(len(stops), lambda n: count_tokens(text[begin : stops[n - 1]]) <= max_tokens)
+
     words = [match.span() for match in _WORD.finditer(text, start, end)]
+    stops = [stop for _, stop in words]
     pieces = []
     index = 0
     while index < len(words):
-        begin = words[index][0]
-        taken = _most(
-            len(words) - index,
-            lambda n: count_tokens(text[begin : words[index + n - 1][1]]) <= max_tokens,
-        )
+        begin, stop = words[index]
+        taken = longest(begin, stops[index : index + max_tokens])  # a word has a token, or more
         if taken:
-            pieces.append((begin, words[index + taken - 1][1]))
-            index += taken
-            continue
-        stop = words[index][1]
-        while begin < stop:
-            size = max(1, _most(
-                stop - begin, lambda n: count_tokens(text[begin : begin + n]) <= max_tokens
-            ))  # fmt: skip
+            pieces.append((begin, stops[index + taken - 1]))
+        while not taken and begin < stop:
+            size = max(1, longest(begin, range(begin + 1, stop + 1)))
             pieces.append((begin, begin + size))
             begin += size
-        index += 1
+        index += max(1, taken)
     return pieces
 
 

@@ -77,7 +77,7 @@ def word_level(config: WordLevelTokenizer, texts: Iterable[str]) -> PreTrainedTo
         counts.update(piece for piece, _ in splitter.pre_tokenize_str(text))
     tokenizer = Tokenizer(models.WordLevel(vocabulary(config, counts), unk_token=UNK))
     tokenizer.pre_tokenizer = splitter
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         pad_token=PAD,
         eos_token=EOS,

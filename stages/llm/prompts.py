@@ -106,6 +106,7 @@ def render_prompt(
     question: str,
     documents: Sequence[Document],
     tokenizer: Tokenizer | None = None,
+    first_marker: int = 1,
 ) -> Prompt:
     """Render the documents in the given order, then the question.
 
@@ -118,7 +119,7 @@ def render_prompt(
         parts = []
         end = 0
         for chunk in document.chunks:
-            markers[chunk.chunk_id] = len(markers) + 1
+            markers[chunk.chunk_id] = len(markers) + first_marker
             parts.append(document.text[end : chunk.char_start])
             parts.append(cite(document.chunk_text(chunk), markers[chunk.chunk_id]))
             end = chunk.char_end

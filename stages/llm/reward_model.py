@@ -1,7 +1,6 @@
 """Sequence classifiers as reward models: making one from a language model, loading, scoring.
 
-transformers has no classifier for LFM2; its generic mixin makes one, registered here for
-`AutoModelForSequenceClassification`. The score is read at the last token, the end token.
+transformers has no classifier for LFM2; its generic mixin makes one. The score is read at the last token, the end token.
 """
 
 from __future__ import annotations
@@ -13,28 +12,32 @@ from typing import Any
 from stages.llm.tokenizer import must_exist
 
 
-def register_classifiers() -> None:
-    """Make `AutoModelForSequenceClassification` know LFM2. Safe to call twice."""
-    from transformers import AutoModelForSequenceClassification, Lfm2Config
+def classifier_class(folder: Path | str) -> Any:
+    """The class that reads a folder as a sequence classifier.
+
+    AutoModel refuses to register classes for its own configurations, so LFM2 is resolved here.
+    """
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+    if config.model_type != "lfm2":
+        return AutoModelForSequenceClassification
     from transformers.modeling_layers import GenericForSequenceClassification
     from transformers.models.lfm2.modeling_lfm2 import Lfm2PreTrainedModel
 
-    if Lfm2Config in AutoModelForSequenceClassification._model_mapping:
-        return
-
-    class Lfm2ForSequenceClassification(GenericForSequenceClassification, Lfm2PreTrainedModel):  # type: ignore[misc]
+    class Lfm2ForSequenceClassification(
+        GenericForSequenceClassification,
+        Lfm2PreTrainedModel,  # type: ignore[misc]
+    ):
         pass
 
-    AutoModelForSequenceClassification.register(Lfm2Config, Lfm2ForSequenceClassification)
+    return Lfm2ForSequenceClassification
 
 
 def load_reward_model(folder: Path | str, device: str = "cpu", **kwargs: Any) -> Any:
     """A classifier with one output, from a saved classifier or from a language model's body."""
-    from transformers import AutoModelForSequenceClassification
-
     must_exist(folder)
-    register_classifiers()
-    model = AutoModelForSequenceClassification.from_pretrained(
+    model = classifier_class(folder).from_pretrained(
         str(folder), num_labels=1, trust_remote_code=False, use_safetensors=True, **kwargs
     )
     return model.to(device).eval()

@@ -27,7 +27,7 @@ from stages.runtime.context import StageContext
 from stages.runtime.progress import say
 from stages.runtime.variant import Settings, StageConfig
 from stages.synthesize._splits import SplitShares, split_regions
-from stages.synthesize._wording import Wording, load_wording
+from stages.llm.wording import Wording, load_wording
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 

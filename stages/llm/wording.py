@@ -15,7 +15,7 @@ import yaml
 from schemas.errors import UserError
 from schemas.ids import content_id
 
-TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = Path(__file__).parent / "wordings"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def load_wording(name: str) -> Wording:
     path = TEMPLATES / f"{name}.yaml"
     if not path.exists():
         raise UserError(
-            f"synthesize.wording: no template '{name}'",
+            f"no question wording '{name}'",
             allowed=[p.stem for p in TEMPLATES.glob("*.yaml")],
         )
     text = path.read_text(encoding="utf-8")
