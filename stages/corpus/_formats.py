@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import UserError
-from stages.corpus._source import Rejected, SourceDocument, excerpt
+from stages.corpus._source import SourceDocument
+from stages.runtime.rejected import Rejected, excerpt
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 _OPTIONAL = ("title", "lang", "licence", "id")

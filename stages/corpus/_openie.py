@@ -13,15 +13,16 @@ from typing import Any
 
 from schemas.errors import UserError
 from schemas.ids import content_id
-from stages.corpus._benchmark import BenchmarkConfig, load_json
-from stages.corpus._source import Rejected, SourceTriple, excerpt, is_unicode
+from stages.corpus._benchmark import BenchmarkConfig, load
+from stages.corpus._source import SourceTriple
+from stages.runtime.rejected import Rejected, excerpt, is_unicode
 
 
 def openie_triples(config: BenchmarkConfig) -> Iterator[SourceTriple | Rejected]:
     """The triples of the file that the config names; none when it names none."""
     if config.triples is None:
         return
-    docs = load_json(config, "triples", dict).get("docs")
+    docs = load(config, "triples", dict).get("docs")
     if not isinstance(docs, list):
         raise UserError(
             f"{config.path}/{config.triples}: there is no list 'docs'",

@@ -17,20 +17,13 @@ from typing import TYPE_CHECKING, Any
 from schemas.ids import content_id
 from stages.corpus._chunks import chunk_spans
 from stages.corpus._config import ChunkConfig, CorpusConfig
-from stages.corpus._source import (
-    Dropped,
-    Rejected,
-    SourceDocument,
-    SourceTriple,
-    excerpt,
-    is_unicode,
-    reject,
-)
+from stages.corpus._source import Dropped, SourceDocument, SourceTriple
 from stages.corpus._spool import Spool, Spooled
 from stages.corpus._tokenizer import make_tokenizer
 from stages.corpus._triples import write_triples
 from stages.runtime.context import StageContext
 from stages.runtime.progress import track
+from stages.runtime.rejected import Rejected, excerpt, is_unicode, reject
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -11,10 +11,11 @@ from typing import Any
 
 from schemas.ids import content_id
 from stages.corpus._locate import stating_sentence
-from stages.corpus._source import Rejected, SourceTriple, excerpt, is_unicode, reject
+from stages.corpus._source import SourceTriple
 from stages.corpus._spool import Spool
 from stages.runtime.context import StageContext
 from stages.runtime.progress import track
+from stages.runtime.rejected import Rejected, excerpt, is_unicode, reject
 
 
 def write_triples(

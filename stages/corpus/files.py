@@ -22,9 +22,10 @@ from schemas.errors import UserError
 from stages.corpus._config import CorpusConfig
 from stages.corpus._formats import READERS, json_lines
 from stages.corpus._pipeline import write_corpus
-from stages.corpus._source import Dropped, Rejected, SourceDocument, SourceTriple, excerpt
+from stages.corpus._source import Dropped, SourceDocument, SourceTriple
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
+from stages.runtime.rejected import Rejected, excerpt
 
 _NOTE = "README.md"
 _PARTS = ("head", "relation", "tail")

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from stages.corpus._benchmark import BenchmarkConfig, load_json, passage, question_field
+from stages.benchmarks.files import question_lists
+from stages.benchmarks.musique import paragraph
+from stages.corpus._benchmark import BenchmarkConfig, document, load
 from stages.corpus._openie import openie_triples
 from stages.corpus._pipeline import write_corpus
-from stages.corpus._source import Rejected, SourceDocument
+from stages.corpus._source import SourceDocument
 from stages.runtime.context import StageContext
+from stages.runtime.rejected import Rejected
 
 LICENCE = "CC-BY-4.0 (MuSiQue); text CC-BY-SA (Wikipedia)"
 
@@ -27,17 +30,12 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
 
 def _documents(config: Config) -> Iterator[SourceDocument | Rejected]:
     if config.passages is not None:
-        for number, item in enumerate(load_json(config, "passages", list)):
-            yield _passage(item, "text", f"{config.passages}[{number}]")
-    questions = load_json(config, "questions", list)
-    for source, paragraphs in question_field(questions, config.questions, "paragraphs"):
-        if isinstance(paragraphs, Rejected):
-            yield paragraphs
+        for number, item in enumerate(load(config, "passages", list)):
+            yield document(paragraph(item, f"{config.passages}[{number}]", "text"), LICENCE)
+    questions = load(config, "questions", list)
+    for source, question in question_lists(questions, config.questions, "paragraphs"):
+        if isinstance(question, Rejected):
+            yield question
             continue
-        for number, item in enumerate(paragraphs):
-            yield _passage(item, "paragraph_text", f"{source}.paragraphs[{number}]")
-
-
-def _passage(item: Any, field: str, source: str) -> SourceDocument | Rejected:
-    fields = item if isinstance(item, dict) else {}
-    return passage(fields.get("title"), fields.get(field), source, LICENCE)
+        for number, entry in enumerate(question["paragraphs"]):
+            yield document(paragraph(entry, f"{source}.paragraphs[{number}]"), LICENCE)

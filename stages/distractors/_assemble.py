@@ -165,8 +165,6 @@ def assemble(
     drawn = config.budgets[seeded(config.seed, "budget", question_id) % len(config.budgets)]
     fitting = [b for b in sorted(config.budgets) if b >= max(gold_tokens, drawn)]
     if not fitting:
-        fitting = [b for b in sorted(config.budgets) if b >= gold_tokens]
-    if not fitting:
         return None
     budget = fitting[0]
     roles = dict.fromkeys(gold, "gold")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -21,7 +21,9 @@ class Optimisation(Settings):
     batch: int = Field(ge=1, description="Sequences (or pairs, or rollouts) in one step")
     learning_rate: float = Field(gt=0)
     warmup_steps: int = Field(ge=0)
-    schedule: str = Field(pattern="^(constant_with_warmup|linear|cosine)$")
+    schedule: Literal["constant_with_warmup", "linear", "cosine", "warmup_stable_decay"] = Field(
+        description="warmup_stable_decay falls linearly over the last 30 % of the steps"
+    )
     weight_decay: float = Field(ge=0)
 
 
@@ -38,6 +40,7 @@ def trainer_arguments(
         "learning_rate": optimisation.learning_rate,
         "warmup_steps": optimisation.warmup_steps,
         "lr_scheduler_type": optimisation.schedule,
+        "lr_scheduler_kwargs": _schedule_arguments(optimisation),
         "weight_decay": optimisation.weight_decay,
         "seed": seed,
         "data_seed": seed,
@@ -51,6 +54,12 @@ def trainer_arguments(
         "dataloader_num_workers": 0,
         "dataloader_pin_memory": not on_cpu,
     }
+
+
+def _schedule_arguments(optimisation: Optimisation) -> dict[str, Any]:
+    if optimisation.schedule != "warmup_stable_decay":
+        return {}
+    return {"num_decay_steps": round(0.3 * optimisation.steps), "decay_type": "linear"}
 
 
 def progress_callback(label: str, every: int = 25) -> Any:

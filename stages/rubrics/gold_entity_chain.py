@@ -29,12 +29,13 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
 def rubric(question: dict[str, Any]) -> list[dict[str, Any]]:
     """The criteria of one question, each entity once, with equal weights that sum to 1.
 
-    The evidence of an entity is the gold chunk of its hop where chunks and entities correspond,
-    else all gold chunks.
+    The evidence of an entity is the gold chunk of its hop where documents, chunks and entities
+    correspond one to one, else all gold chunks.
     """
     entities = list(dict.fromkeys(question["entities"]))
     chunks = question["gold_chunk_ids"]
-    aligned = len(chunks) == len(question["entities"]) == len(entities)
+    sizes = {len(chunks), len(question["gold_doc_ids"]), len(question["entities"]), len(entities)}
+    aligned = len(sizes) == 1
     return [
         {
             "question_id": question["question_id"],

@@ -87,7 +87,7 @@ STAGES: dict[str, StageLayout] = {
                 "documents", "chunks", "questions", "contexts", "rubrics", "candidates",
                 "preferences", "judgments",
             ),
-            reads_models=("warmup", "reward_model", "policy"),
+            reads_models=("reward_model", "policy"),
             writes=("evaluations",),
             plots=("evaluate",),
         ),

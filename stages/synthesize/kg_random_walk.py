@@ -22,12 +22,12 @@ from pydantic import Field, field_validator
 
 from schemas.errors import UserError
 from schemas.ids import content_id, seeded
+from stages.llm.wording import Wording, load_wording
 from stages.metrics.answers import normalise
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
 from stages.runtime.variant import Settings, StageConfig
 from stages.synthesize._splits import SplitShares, split_regions
-from stages.llm.wording import Wording, load_wording
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 

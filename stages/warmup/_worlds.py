@@ -99,11 +99,13 @@ def read_vocabulary(
     )
 
 
-def make_world(vocabulary: Vocabulary, generator: random.Random, facts: int) -> World:
-    """A world of `facts` false facts on a handful of linked pages.
+def make_world(
+    vocabulary: Vocabulary, generator: random.Random, facts: int, linked: float
+) -> World:
+    """A world of `facts` false facts on a handful of pages.
 
-    Where a value can have a page, it is taken from the pages of this world more often than not,
-    so that there are walks of several hops.
+    Where a value can have a page, it is one of this world's with probability `linked`, so that
+    there are walks of several hops.
     """
     types = list(vocabulary.relations)
     pages: dict[str, str] = {}
@@ -123,10 +125,10 @@ def make_world(vocabulary: Vocabulary, generator: random.Random, facts: int) -> 
             if count == facts:
                 break
             near = members.get(relation.tail_type, ())
-            linked = near and generator.random() < 0.75
+            choose_near = near and generator.random() < linked
             tail = _false_value(
                 vocabulary, generator, entity, relation,
-                near if linked else vocabulary.values[relation.tail_type],
+                near if choose_near else vocabulary.values[relation.tail_type],
             )  # fmt: skip
             if tail is not None:
                 made.setdefault(entity, []).append(Fact(entity, relation, tail, f"fact-{count}"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import UserError
-from stages.corpus.hotpotqa import join_sentences
+from stages.benchmarks.hotpotqa import join_sentences
 from tests.unit.stages.corpus.conftest import Ran, RunCorpus
 
 HOTPOT = {"questions": "q.json", "passages": "p.json", "triples": None}

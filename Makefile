@@ -1,0 +1,42 @@
+# Everything a user or the CI does, from a machine with Python 3.11, git and make.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+# Extra words for the composition, such as PROFILE=smoke.
+PROFILE ?=
+OVERRIDES := $(if $(PROFILE),profile=$(PROFILE))
+
+.PHONY: install run report test lint clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON); set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(STAMP)
+
+run: install
+	@test -d .dvc || { echo "error: run from a clone of the repository"; exit 1; }
+	$(if $(OVERRIDES),longline params compose $(OVERRIDES),longline params compose --check || longline params compose)
+	dvc repro
+	longline report
+
+report: install
+	longline report
+
+test: install
+	$(BIN)/python -m pytest
+
+lint: install
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+	longline params compose --check
+
+clean:
+	rm -rf .work reports/index.html reports/data_docs

@@ -1,0 +1,3 @@
+"""What the functional tests share."""
+
+from tests.unit.stages.corpus.conftest import multihop  # noqa: F401

@@ -1,0 +1,130 @@
+"""The benchmarks' real files through the data stages, by composed parameters, each stage in its
+own process as `dvc.yaml` calls it. docs/real-data.md holds the counts; this holds the invariants.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.read import Dataset
+
+ROOT = Path(__file__).parents[2]
+STAGES = ("corpus", "synthesize", "distractors", "rubrics")
+
+
+class Workspace:
+    """A project folder that shares the code, with its own conf/ and data."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(ROOT / "conf", folder / "conf")
+        shutil.copytree(ROOT / "pipelines" / "hydra", folder / "pipelines" / "hydra")
+
+    def compose(self, *overrides: str) -> None:
+        self._python("pipelines.cli", "params", "compose", *overrides)
+
+    def run(self, *stages: str) -> dict[str, dict[str, Any]]:
+        """Run the stages in order; their metrics by name."""
+        for stage in stages:
+            self._python("stages", stage)
+        return {
+            stage: json.loads((self.folder / "reports" / f"{stage}.json").read_text("utf-8"))
+            for stage in stages
+        }
+
+    def rows(self, dataset: str, **columns: Any) -> list[dict[str, Any]]:
+        return list(Dataset.open(self.folder / "data" / dataset).rows(**columns))
+
+    def _python(self, *module_and_arguments: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", _RUN, str(ROOT), *module_and_arguments],
+            cwd=self.folder, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+
+
+# The code of this checkout, whatever `pipelines/` lies in the folder.
+_RUN = (
+    "import runpy, sys; root, module, *rest = sys.argv[1:]; sys.path[0] = root; "
+    "sys.argv = [module, *rest]; runpy.run_module(module, run_name='__main__', alter_sys=True)"
+)
+
+
+def check(workspace: Workspace, metrics: dict[str, dict[str, Any]]) -> None:
+    """What holds for every benchmark and every way to questions."""
+    for report in metrics.values():
+        for rows in report["rows"].values():
+            lost = sum(rows["quarantined"].values()) + sum(rows["dropped"].values())
+            assert rows["in"] == rows["out"] + lost
+    documents = {row["doc_id"] for row in workspace.rows("documents", columns=["doc_id"])}
+    chunks = {row["chunk_id"]: row["doc_id"] for row in workspace.rows("chunks")}
+    questions = {row["question_id"]: row for row in workspace.rows("questions")}
+    split_of: dict[str, str] = {}
+    for row in questions.values():
+        gold = row["gold_doc_ids"]
+        assert set(gold) <= documents and len(set(gold)) == len(gold)
+        assert {chunks[chunk_id] for chunk_id in row["gold_chunk_ids"]} == set(gold)
+        assert row["entities"][-1] == row["answer"]
+        assert all(split_of.setdefault(doc_id, row["split"]) == row["split"] for doc_id in gold)
+    contexts = workspace.rows("contexts")
+    over = metrics["distractors"]["over_budget"]
+    assert len(contexts) == 2 * (len(questions) - over)
+    held_out = {doc_id for doc_id, split in split_of.items() if split != "train"}
+    for row in contexts:
+        roles = {entry["doc_id"]: entry["role"] for entry in row["documents"]}
+        gold = questions[row["question_id"]]["gold_doc_ids"]
+        assert {doc_id for doc_id, role in roles.items() if role == "gold"} == set(gold)
+        assert row["n_tokens"] <= row["budget_tokens"] and row["budget_tokens"] in (1024, 2048)
+        assert row["split"] != "train" or not held_out & set(roles)
+    assert {row["question_id"] for row in workspace.rows("rubrics")} == set(questions)
+
+
+@pytest.mark.parametrize(
+    ("kind", "documents", "hops"), [("hotpotqa", 994, {2}), ("musique", 1890, {2, 3, 4})]
+)
+def test_own_questions(
+    kind: str, documents: int, hops: set[int], multihop: Path, tmp_path: Path
+) -> None:
+    workspace = Workspace(tmp_path)
+    chosen = ["profile=passages", f"corpus={kind}", f"corpus.path={multihop}",
+              "synthesize=import_qa"]  # fmt: skip
+    workspace.compose(*chosen)
+    metrics = workspace.run(*STAGES)
+    check(workspace, metrics)
+    assert metrics["corpus"]["documents"] == documents
+    assert metrics["corpus"]["tokens"]["unknown"] == 0
+    assert metrics["synthesize"]["rows"]["questions"]["out"] == 100
+    assert metrics["synthesize"]["questions"] == {"train": 70, "validation": 10, "test": 20}
+    assert {row["hops"] for row in workspace.rows("questions")} == hops
+    assert metrics["distractors"]["over_budget"] == 0
+    assert metrics["distractors"]["agent_gold_recall"] > 0.85
+    tiers = {row["hardest_tier"] for row in workspace.rows("contexts", where="view = 'long'")}
+    assert tiers == {"tier1"}
+    workspace.compose(*chosen, "distractors=random")
+    check(workspace, workspace.run("distractors"))
+    assert workspace.rows("traces") == []
+
+
+def test_walks_over_the_openie_graph(multihop: Path, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.compose("profile=passages", "corpus=musique", f"corpus.path={multihop}",
+                      "prompt=path", "size.questions={train: 60, validation: 10, test: 20}")  # fmt: skip
+    metrics = workspace.run(*STAGES)
+    check(workspace, metrics)
+    assert metrics["corpus"]["rows"]["triples"]["quarantined"].keys() == {
+        "malformed_triple", "not_a_loop",
+    }  # fmt: skip
+    assert metrics["synthesize"]["questions"] == {"train": 60, "validation": 10, "test": 20}
+    dropped = metrics["synthesize"]["rows"]["questions"]["dropped"]
+    assert dropped["dead_end"] > 0 and dropped["ambiguous_relation"] > 0
+    for row in workspace.rows("questions"):
+        assert row["question"].startswith("Starting from") and len(row["relations"]) == row["hops"]
