@@ -49,7 +49,7 @@ def trainer_arguments(
         "gradient_checkpointing": not on_cpu,
         "report_to": "none",
         "save_strategy": "no",
-        "logging_steps": 10,
+        "logging_steps": max(1, min(10, optimisation.steps // 4)),
         "disable_tqdm": True,
         "dataloader_num_workers": 0,
         "dataloader_pin_memory": not on_cpu,

@@ -20,6 +20,7 @@ def deterministic(seed: int, runtime: Runtime) -> None:
     import torch
     import transformers
 
+    _quiet()
     transformers.set_seed(seed % (1 << 32))
     torch.set_num_threads(runtime.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -32,6 +33,16 @@ def device(runtime: Runtime) -> str:
     if runtime.device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return runtime.device
+
+
+def _quiet() -> None:
+    """Keep the libraries' progress bars and notices out of the log; errors still show."""
+    import datasets
+    import transformers
+
+    datasets.disable_progress_bars()
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
 
 
 def _keep_freed_memory() -> None:
