@@ -64,14 +64,14 @@ def sql(query: str, form: str, limit: int) -> None:
 
     with open_catalog(Path("data")) as connection:
         try:
-            result = connection.sql(query)
+            result: duckdb.DuckDBPyRelation | None = connection.sql(query)
+            if result is None:
+                click.echo("done; the statement returned no rows", err=True)
+            else:
+                print_rows(result, form, limit)
         except duckdb.Error as error:
             views = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
             raise UserError(str(error).strip(), allowed=views) from error
-        if result is None:
-            click.echo("done; the query returned no rows", err=True)
-        else:
-            print_rows(result, form, limit)
 
 
 @main.command()

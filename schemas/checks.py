@@ -41,7 +41,7 @@ def judge(
     import great_expectations.expectations as gxe
 
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
+    context.variables.progress_bars = {"globally": False}
     batch = (
         context.data_sources.add_pandas("longline")
         .add_dataframe_asset(contract.name)

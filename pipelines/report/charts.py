@@ -54,8 +54,15 @@ class Points:
 
 
 def line_chart(
-    title: str, series: Sequence[Points], *, x: str, y: str, band: bool = False,
-    zero: bool = False, ticks: Sequence[float] | None = None, log_x: bool = False,
+    title: str,
+    series: Sequence[Points],
+    *,
+    x: str,
+    y: str,
+    band: bool = False,
+    zero: bool = False,
+    ticks: Sequence[float] | None = None,
+    log_x: bool = False,
 ) -> Chart:
     """Lines over a numeric axis; intervals are error bars, or a band with `band`."""
 
@@ -64,8 +71,16 @@ def line_chart(
             values = [float("nan") if v is None else v for v in points.y]
             colour = SERIES[i % len(SERIES)]
             mark = MARKERS[i % len(MARKERS)] if len(values) <= 25 else None
-            axes.plot(points.x, values, color=colour, label=points.label, marker=mark,
-                      markersize=4, linewidth=1.6, linestyle=_DASHES[i % len(_DASHES)])
+            axes.plot(
+                points.x,
+                values,
+                color=colour,
+                label=points.label,
+                marker=mark,
+                markersize=4,
+                linewidth=1.6,
+                linestyle=_DASHES[i % len(_DASHES)],
+            )
             if points.low is not None and points.high is not None:
                 low = [float("nan") if v is None else v for v in points.low]
                 high = [float("nan") if v is None else v for v in points.high]
@@ -94,11 +109,10 @@ def bar_chart(
     def draw(axes: Any) -> None:
         width = 0.8 / max(len(groups), 1)
         for i, (label, values) in enumerate(groups.items()):
-            places = [place - 0.4 + width * (i + 0.5) for place in range(len(labels))]
-            axes.bar(places, values, width * 0.92, color=SERIES[i % len(SERIES)], label=label)
-        step = max(1, -(-len(labels) // 8))
-        places = list(range(0, len(labels), step))
-        axes.set_xticks(places, [labels[place] for place in places])
+            centres = [place - 0.4 + width * (i + 0.5) for place in range(len(labels))]
+            axes.bar(centres, values, width * 0.92, color=SERIES[i % len(SERIES)], label=label)
+        ticks = list(range(0, len(labels), max(1, -(-len(labels) // 8))))
+        axes.set_xticks(ticks, [labels[tick] for tick in ticks])
         _finish(axes, x, y, legend=len(groups))
 
     rows = tuple((label, *(v[i] for v in groups.values())) for i, label in enumerate(labels))
@@ -189,7 +203,8 @@ def _finish(axes: Any, x: str, y: str, *, legend: int, above: bool = False) -> N
         axes.spines[side].set_visible(False)
     if legend > 1:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(legend, 3),
-                    frameon=False, borderaxespad=0, handlelength=1.8, columnspacing=1.2)  # fmt: skip
+                    frameon=False, borderaxespad=0, handlelength=1.8,
+                    columnspacing=1.2)  # fmt: skip
 
 
 def _style() -> AbstractContextManager[None]:

@@ -52,8 +52,11 @@ def headline(workspace: Workspace) -> list[Headline]:
     blind = Estimate.of(metrics.get("blind", {}).get("reward"))
     model = metrics.get("reward_model", {})
     found = [
-        Headline("Warm-up reward", Estimate.of(reward.get("warmup")), ("the model RL starts from",)),
-        Headline("Policy reward", Estimate.of(reward.get("policy")), ("after RL, same prompts",)),
+        Headline(f"{name} reward", Estimate.of(reward.get(system)), (words,))
+        for system, name, words in (
+            ("warmup", "Warm-up", "the model that training on rewards starts from"),
+            ("policy", "Policy", "after training on rewards, same prompts"),
+        )
     ]
     gain = Estimate.of(reward.get("difference"))
     found.append(Headline("Policy − warm-up, paired", gain, (gain.against(0),), signed=True))

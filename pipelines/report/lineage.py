@@ -100,10 +100,10 @@ def draw(nodes: list[Node], width: int) -> Markup:
     label = "Stage graph: " + "; ".join(
         f"{node.stage} after {', '.join(node.parents) or 'the input files'}" for node in nodes
     )
-    return Markup(
+    return Markup(  # noqa: S704  every text is escaped
         f'<svg class="graph" viewBox="0 0 {width} {top - _GAP + 6}" width="{width}" role="img" '
         f'aria-label="{escape(label)}">{"".join(edges)}{"".join(boxes)}</svg>'
-    )  # noqa: S704  every text is escaped
+    )
 
 
 def count_parameters(folder: Path) -> int | None:

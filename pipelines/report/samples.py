@@ -100,7 +100,7 @@ def samples(workspace: Workspace) -> tuple[list[Sample], dict[str, int]]:
     kinds = _kinds(workspace)
     counts = {row["kind"]: int(row["n"]) for row in kinds if row["place"] == 1}
     chosen = [row for row in kinds if row["place"] <= ITEMS // 4]
-    rest = sorted((r for r in kinds if r["place"] > ITEMS // 4), key=lambda r: str(r["question_id"]))
+    rest = sorted((r for r in kinds if r["place"] > ITEMS // 4), key=lambda r: r["question_id"])
     chosen += rest[: max(0, ITEMS - len(chosen))]
     return [_sample(workspace, row) for row in chosen], counts
 
@@ -139,7 +139,7 @@ def _sample(workspace: Workspace, row: Row) -> Sample:
         "SELECT * FROM contexts WHERE question_id = ? ORDER BY (view = ?) DESC LIMIT 1",
         question_id, view,
     )  # fmt: skip
-    context = contexts[0] if contexts else {"documents": [], "n_tokens": 0, "budget_tokens": 0}
+    context: Row = contexts[0] if contexts else {"documents": [], "n_tokens": 0, "budget_tokens": 0}
     entries = context["documents"]
     library = load_documents(
         workspace.datasets["documents"], workspace.datasets["chunks"],
@@ -174,9 +174,7 @@ def _in_order(
         marker += len(document.chunks)
 
 
-def segments(
-    document: Document, markers: Sequence[int], gold: frozenset[str]
-) -> Iterator[Segment]:
+def segments(document: Document, markers: Sequence[int], gold: frozenset[str]) -> Iterator[Segment]:
     """The document's text with citation markers; long stretches without gold are cut."""
     end = shown = chunks = chars = 0
     for chunk, marker in zip(document.chunks, markers, strict=True):
@@ -205,7 +203,9 @@ def _cut(chunks: int, chars: int) -> Segment:
 
 
 def _short(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} … ({len(text) - limit:,} more characters)"
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]} … ({len(text) - limit:,} more characters)"
 
 
 def _answers(workspace: Workspace, question_id: str) -> list[Answer]:

@@ -23,7 +23,7 @@ from stages.runtime.variant import Settings
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-TOKEN = r"\[\d+\]|<[^>\s]+>|\w+(?:[-'’.]\w+)*|[^\w\s]"  # noqa: RUF001
+TOKEN = r"\[\d+\]|<[^>\s]+>|\w+(?:[-'’.]\w+)*|[^\w\s]"  # noqa: S105 (a pattern)
 PAD, EOS, UNK = "<pad>", "<eos>", "<unk>"
 THINK = ("<think>", "</think>")
 
@@ -77,7 +77,7 @@ def word_level(config: WordLevelTokenizer, texts: Iterable[str]) -> PreTrainedTo
         counts.update(piece for piece, _ in splitter.pre_tokenize_str(text))
     tokenizer = Tokenizer(models.WordLevel(vocabulary(config, counts), unk_token=UNK))
     tokenizer.pre_tokenizer = splitter
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,
         eos_token=EOS,

@@ -16,7 +16,8 @@ class SearchIndex:
     """Search over title and text. `doc_ids[i]` is the document of row i, in sorted order."""
 
     doc_ids: tuple[str, ...]
-    _bm25: bm25s.BM25
+    _bm25: bm25s.BM25 | None
+    """None if no document has a word of two letters, which nothing can find."""
 
     @classmethod
     def build(cls, documents: Iterable[dict[str, Any]]) -> SearchIndex:
@@ -31,6 +32,8 @@ class SearchIndex:
                 yield f"{document['title']}\n{document['text']}"
 
         tokens = bm25s.tokenize(list(texts()), stopwords=None, show_progress=False)
+        if not any(tokens.ids):
+            return cls(tuple(doc_ids), None)
         index = bm25s.BM25()
         index.index(tokens, show_progress=False)
         return cls(tuple(doc_ids), index)
@@ -40,6 +43,8 @@ class SearchIndex:
         import bm25s
         import numpy as np
 
+        if self._bm25 is None:
+            return []
         words = bm25s.tokenize(query, stopwords=None, return_ids=False, show_progress=False)[0]
         known = [word for word in words if word in self._bm25.vocab_dict]
         if not known:

@@ -95,11 +95,36 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
         "warmup", "policy", "reward", config.seed,
     )  # fmt: skip
     context.plot("evaluate", table)
-    return metrics(config, rows, len(chosen))
+    measured = measurements(config, rows, len(chosen))
+    context.details(measured)
+    return headline(measured)
 
 
-def metrics(config: Config, rows: Sequence[Mapping[str, Any]], questions: int) -> dict[str, Any]:
-    """The headline numbers, each with its interval."""
+def headline(measured: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers that runs are compared by, flat, with the intervals of the differences."""
+    answers, model = measured["answers"], measured["reward_model"]
+    largest = max((key for key in model if key.startswith("best_of_")), key=lambda k: int(k[8:]))
+    numbers = {
+        "warmup_reward": answers["reward"]["warmup"]["value"],
+        "policy_reward": answers["reward"]["policy"]["value"],
+    }
+    for name, interval in (
+        ("reward_gain", answers["reward"]["difference"]),
+        ("pair_accuracy", model["pair_accuracy"]),
+        (f"{largest}_gain", model[largest]["over_random"]),
+    ):
+        numbers |= {
+            name: interval["value"],
+            f"{name}_low": interval["low"],
+            f"{name}_high": interval["high"],
+        }
+    return numbers
+
+
+def measurements(
+    config: Config, rows: Sequence[Mapping[str, Any]], questions: int
+) -> dict[str, Any]:
+    """Everything that was measured, each number with its interval."""
     measures = ("reward", *config.reward.terms)
     result: dict[str, Any] = {
         "questions": questions,
@@ -135,7 +160,7 @@ def warmup_answers(
     chosen: Sequence[Item], candidates: Mapping[str, Sequence[Mapping[str, Any]]], config: Config
 ) -> list[Answers]:
     """The first samples of each question. `UserError` if there are fewer than asked for."""
-    answers = []
+    answers: list[Answers] = []
     for item in chosen:
         drawn = sorted(candidates[item.question["question_id"]], key=lambda row: row["sample"])
         if len(drawn) < config.samples:

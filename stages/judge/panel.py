@@ -14,13 +14,13 @@ from pydantic import Field
 
 from stages.llm.library import items
 from stages.llm.prompts import load_template
-from stages.metrics.bootstrap import mean_interval
 from stages.rewards.build import entities_by_question, make_sample, row_status
 from stages.rewards.response import parse_response
 from stages.rewards.sample import Sample
 from stages.rewards.spec import CitationTerm, EntityRecallTerm, FormatTerm, OutcomeTerm
 from stages.rewards.terms import sample_value
 from stages.runtime.context import StageContext
+from stages.runtime.progress import say
 from stages.runtime.variant import StageConfig
 
 Judge = Annotated[
@@ -41,7 +41,6 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
         by_question[candidate["view"], candidate["question_id"]].append(candidate)
     writer = context.writer("judgments")
     values: dict[str, list[float]] = defaultdict(list)
-    groups: dict[str, list[str]] = defaultdict(list)
     statuses: Counter[str] = Counter()
     judged = 0
     for view in sorted({view for view, _ in by_question}):
@@ -64,17 +63,18 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
                     statuses[row["status"]] += 1
                     if row["value"] is not None:
                         values[row["dimension"]].append(row["value"])
-                        groups[row["dimension"]].append(question_id)
     context.finish("judgments", rows_in=judged)
-    means = {
-        dimension: mean_interval(found, seed=0, clusters=groups[dimension])
-        for dimension, found in values.items()
-    }
+    say(f"statuses: {dict(sorted(statuses.items()))}")
     return {
-        "statuses": dict(sorted(statuses.items())),
-        "mean": {
-            dimension: {"value": i.mean, "low": i.low, "high": i.high, "n": i.n}
-            for dimension, i in means.items()
+        "ill_formed": round(
+            sum(n for status, n in statuses.items() if status.startswith("ill_formed"))
+            / max(judged, 1),
+            4,
+        ),
+        "judges_failed": sum(n for status, n in statuses.items() if status.startswith("failed")),
+        **{
+            f"mean_{dimension}": round(sum(found) / len(found), 4)
+            for dimension, found in sorted(values.items())
         },
     }
 

@@ -1,6 +1,7 @@
 """Sequence classifiers as reward models: making one from a language model, loading, scoring.
 
-transformers has no classifier for LFM2; its generic mixin makes one. The score is read at the last token, the end token.
+transformers has no classifier for LFM2; its generic mixin makes one. The score is read at the
+last token, the end token.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def classifier_class(folder: Path | str) -> Any:
 
     class Lfm2ForSequenceClassification(
         GenericForSequenceClassification,
-        Lfm2PreTrainedModel,  # type: ignore[misc]
+        Lfm2PreTrainedModel,
     ):
         pass
 

@@ -100,7 +100,7 @@ def recording_trainer() -> type:
     """GRPOTrainer that hands its advantages to the recorder. Imported late: it loads torch."""
     from trl import GRPOTrainer
 
-    class RecordingGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    class RecordingGRPOTrainer(GRPOTrainer):
         def __init__(self, *args: Any, recorder: Recorder, **kwargs: Any) -> None:
             super().__init__(*args, reward_funcs=[recorder], **kwargs)
             if self.accelerator.num_processes > 1 and (

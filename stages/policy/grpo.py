@@ -184,7 +184,7 @@ def summary(rows: list[dict[str, Any]], config: Config) -> dict[str, Any]:
 
     def mean(chosen: list[int]) -> float:
         rewards = [
-            r["reward"] for r in rows if r["step"] in set(chosen) and r["reward"] is not None
+            float(r["reward"]) for r in rows if r["step"] in chosen and r["reward"] is not None
         ]
         return round(sum(rewards) / max(len(rewards), 1), 4)
 

@@ -86,7 +86,7 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
     return {
         "pairs": dict(sorted(pairs.items())),
         "candidates_unscored": unscored,
-        "margin_mean": round(sum(margins) / max(len(margins), 1), 4),
+        "mean_margin": round(sum(margins) / max(len(margins), 1), 4),
     }
 
 

@@ -8,7 +8,6 @@ the test split is never trained on.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -43,7 +42,6 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
     folder = context.model("warmup")
     tokenizer = load_tokenizer(folder)
     pairs = tokenised_pairs(config, context, tokenizer)
-    by_split = Counter(pair["split"] for pair in pairs)
     kept = [
         p for p in pairs if max(len(p["chosen_ids"]), len(p["rejected_ids"])) <= config.max_length
     ]
@@ -62,22 +60,32 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
     model, history = fit(config, context, tokenizer, trained)
     save(model, tokenizer, context.model_folder("reward_model"))
     context.plot("reward_model", history)
-    accuracies = {}
-    batch = context.params.runtime.generation_batch
+    return {
+        "pairs_trained": len(trained),
+        "pairs_too_long": dropped,
+        **accuracy(model, tokenizer, kept, context.params.runtime.generation_batch, config.seed),
+    }
+
+
+def accuracy(
+    model: Any, tokenizer: Any, pairs: list[dict[str, Any]], batch: int, seed: int
+) -> dict[str, float | None]:
+    """Share of pairs in the right order, on the pairs trained on and on held-out ones.
+
+    The held-out pairs are those of the validation split; the test split is left to `evaluate`.
+    """
+    found: dict[str, float | None] = {}
     for split in ("train", "validation"):
-        measured = [pair for pair in kept if pair["split"] == split]
+        measured = [pair for pair in pairs if pair["split"] == split]
         chosen = score(model, tokenizer, [p["chosen_ids"] for p in measured], batch)
         rejected = score(model, tokenizer, [p["rejected_ids"] for p in measured], batch)
         wins = [float(a > b) for a, b in zip(chosen, rejected, strict=True)]
-        interval = mean_interval(wins, seed=config.seed)
-        accuracies[split] = {
-            "value": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n
-        }  # fmt: skip
-    return {
-        "pairs": dict(sorted(by_split.items())),
-        "pairs_dropped": {"too_long": dropped},
-        "accuracy": accuracies,
-    }
+        interval = mean_interval(wins, seed=seed)
+        found[f"accuracy_{split}"] = interval.mean
+        if split == "validation":
+            found["accuracy_validation_low"] = interval.low
+            found["accuracy_validation_high"] = interval.high
+    return found
 
 
 def tokenised_pairs(config: Config, context: StageContext, tokenizer: Any) -> list[dict[str, Any]]:
@@ -94,14 +102,13 @@ def tokenised_pairs(config: Config, context: StageContext, tokenizer: Any) -> li
         context, load_template(config.prompt), tokenizer, view=config.view,
         splits=["train", "validation", "test"],
     ):  # fmt: skip
-        for row in preferences.get(item.question["question_id"], ()):
+        for pair in preferences.get(item.question["question_id"], ()):
+            chosen, rejected = texts[pair["chosen_id"]], texts[pair["rejected_id"]]
             pairs.append(
                 {
-                    "split": row["split"],
-                    "chosen_ids": sequence(tokenizer, item.prompt.text, texts[row["chosen_id"]]),
-                    "rejected_ids": sequence(
-                        tokenizer, item.prompt.text, texts[row["rejected_id"]]
-                    ),
+                    "split": pair["split"],
+                    "chosen_ids": sequence(tokenizer, item.prompt.text, chosen),
+                    "rejected_ids": sequence(tokenizer, item.prompt.text, rejected),
                 }
             )
     return pairs

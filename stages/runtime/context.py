@@ -5,7 +5,7 @@
         for row in context.read("documents"):
             ...
         context.finish("questions", rows_in=n)
-        return {"questions": n}                 # results only: they go to reports/STAGE.json
+        return {"questions": n}                 # headline numbers, for reports/STAGE.json
 
 Everything is written to `.work/STAGE-PID/` and published only when the whole stage succeeded.
 """
@@ -29,6 +29,7 @@ from schemas.write import DatasetResult, DatasetWriter
 from stages.runtime.layout import (
     StageLayout,
     dataset_path,
+    details_path,
     metrics_path,
     model_path,
     plot_path,
@@ -50,6 +51,7 @@ class StageContext:
     _finished: dict[str, DatasetResult] = field(default_factory=dict)
     _models: set[str] = field(default_factory=set)
     _plots: dict[str, Path] = field(default_factory=dict)
+    _details: Path | None = None
 
     @classmethod
     def create(cls, stage: str, params: Params) -> StageContext:
@@ -119,6 +121,12 @@ class StageContext:
             table.writerows(rows)
         self._plots[name] = path
 
+    def details(self, values: Mapping[str, Any]) -> None:
+        """Everything that was measured, where the headline numbers are only a part of it."""
+        if not self.layout.details:
+            raise ValueError(f"stage {self.layout.name} does not write details")
+        self._details = self._json("details.json", values)
+
     @cached_property
     def scratch(self) -> Path:
         """A folder for temporary files; removed with the work."""
@@ -135,25 +143,31 @@ class StageContext:
             ("dataset", layout.writes, self._finished),
             ("model", layout.writes_models, self._models),
             ("plot", layout.plots, self._plots),
+            (
+                "details",
+                ("details",) if layout.details else (),
+                ("details",) if self._details else (),
+            ),
         ):
             missing = set(wanted) - set(got)
             if missing:
                 raise ValueError(f"stage {layout.name} did not write {kind} {sorted(missing)}")
-        report = {
-            **metrics,
-            "rows": {name: result.accounting() for name, result in self._finished.items()},
-        }
-        file = self.work / "metrics.json"
-        file.write_text(
-            json.dumps(report, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        file = self._json("metrics.json", metrics)
         for name in layout.writes:
             publish(self.work / "data" / name, dataset_path(name))
         for name in layout.writes_models:
             publish(self.work / "models" / name, model_path(name))
         for name, path in self._plots.items():
             publish(path, plot_path(name))
+        if self._details is not None:
+            publish(self._details, details_path(layout.name))
         publish(file, metrics_path(layout.name))
+
+    def _json(self, name: str, values: Mapping[str, Any]) -> Path:
+        file = self.work / name
+        text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
+        file.write_text(text + "\n", encoding="utf-8")
+        return file
 
     def close(self) -> None:
         """Remove the work folder; unpublished work is gone, published datasets are untouched."""

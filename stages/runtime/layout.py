@@ -21,6 +21,8 @@ class StageLayout:
     reads_models: tuple[str, ...] = ()
     writes_models: tuple[str, ...] = ()
     plots: tuple[str, ...] = ()
+    details: bool = False
+    """Writes more than the headline numbers, to `reports/details/STAGE.json`."""
     input_path: bool = False
     """Reads the user's files at `corpus.path`."""
 
@@ -90,6 +92,7 @@ STAGES: dict[str, StageLayout] = {
             reads_models=("reward_model", "policy"),
             writes=("evaluations",),
             plots=("evaluate",),
+            details=True,
         ),
     )
 }  # fmt: skip
@@ -112,6 +115,10 @@ def model_path(name: str) -> Path:
 
 def metrics_path(stage: str) -> Path:
     return Path("reports") / f"{stage}.json"
+
+
+def details_path(stage: str) -> Path:
+    return Path("reports") / "details" / f"{stage}.json"
 
 
 def plot_path(name: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -12,13 +12,11 @@ Item = TypeVar("Item")
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
     """Yield the items; say how many of `total` are done, at most once in two seconds."""
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     started = last = time.monotonic()
-    count = 0
-    for item in items:
+    for count, item in enumerate(items, start=1):
         yield item
-        count += 1
         now = time.monotonic()
         if now - last >= 2:
             last = now

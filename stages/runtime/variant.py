@@ -21,7 +21,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from schemas.errors import UserError
 from stages.runtime.layout import stage_layout
 
-
 Model = TypeVar("Model", bound=BaseModel)
 
 

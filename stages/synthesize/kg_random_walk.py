@@ -103,7 +103,10 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
                 counts[split] += 1
                 writer.add(question_row(outcome, split, wording))
         if counts[split] < wanted:
-            say(f"{split}: {counts[split]} of {wanted} questions; the graph gave no more")
+            say(
+                f"{split}: {counts[split]} of {wanted} questions from {config.attempts} walks for "
+                "each; more synthesize.attempts may find more"
+            )
     context.finish("questions", rows_in=tried)
     return {
         "questions": {split: counts[split] for split in SPLITS},

@@ -27,7 +27,12 @@ Segments = list[tuple[str, bool]]
 
 
 def lookup_sequences(
-    vocabulary: Vocabulary, count: int, facts: tuple[int, int], restated: int, markers: int, seed: int
+    vocabulary: Vocabulary,
+    count: int,
+    facts: tuple[int, int],
+    restated: int,
+    markers: int,
+    seed: int,
 ) -> Iterator[Segments]:
     """Worlds that grow from `facts[0]` to `facts[1]` facts over the run, then facts restated.
 

@@ -58,9 +58,7 @@ class World:
     facts: Mapping[str, tuple[Fact, ...]]
 
 
-def read_vocabulary(
-    triples: Iterable[Mapping[str, Any]], texts: Mapping[str, str]
-) -> Vocabulary:
+def read_vocabulary(triples: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) -> Vocabulary:
     """Learn wordings, types and values from typed triples with a sentence.
 
     Raises `UserError` if the corpus has none: then there is nothing to make worlds of.

@@ -132,15 +132,14 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
              "token_accuracy": row.get("mean_token_accuracy")}
             for row in curve if "loss" in row
         ]  # fmt: skip
-        losses[lesson] = {"loss": round(history[-1]["loss"], 4),
-                          "token_accuracy": round(history[-1]["token_accuracy"], 4)}  # fmt: skip
+        losses[f"loss_{lesson}"] = round(history[-1]["loss"], 4)
     save(model, tokenizer, context.model_folder("warmup"))
     context.plot("warmup", history)
     return {
         "parameters": sum(weights.numel() for weights in model.parameters()),
         "vocabulary": len(tokenizer),
         "training_questions": len(chosen),
-        "lessons": losses,
+        **losses,
     }
 
 

@@ -70,9 +70,7 @@ def put_corpus(
     make_tokenizer(config, texts).save_pretrained(folder / "models" / "tokenizer")
 
 
-def question(
-    name: str, gold: Sequence[str], split: str = "train", **values: Any
-) -> dict[str, Any]:
+def question(name: str, gold: Sequence[str], split: str = "train", **values: Any) -> dict[str, Any]:
     """A question row with sound defaults; `gold` are document ids."""
     return {
         "question_id": content_id("question", name), "split": split, "question": f"What is {name}?",

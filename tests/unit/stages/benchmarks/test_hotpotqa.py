@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,13 +28,14 @@ def test_each_sentence_is_found_in_the_joined_text(sentences: list[str]) -> None
 @given(SENTENCES)
 def test_spans_are_in_order(sentences: list[str]) -> None:
     spans = [sentence_span(sentences, n) for n, s in enumerate(sentences) if s.strip()]
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
 
 
 @pytest.mark.parametrize("value", [None, [], ["A"], [1, ["One."]], ["A", "One."], ["A", [1]]])
 def test_what_is_no_paragraph(value: object) -> None:
     made = paragraph(value, "q.json[0].context[0]")
-    assert isinstance(made, Rejected) and made.rule == "malformed_passage"
+    assert isinstance(made, Rejected)
+    assert made.rule == "malformed_passage"
 
 
 def test_paragraph() -> None:

@@ -66,7 +66,8 @@ def test_it_stops_at_the_gold_document() -> None:
 def test_nothing_is_found() -> None:
     made = trace({})
     assert [act.action for act in made] == ["search", "search", "search", "cite"]
-    assert made[-1].doc_ids == () and tiers(made, ["g1"]) == ([], [])
+    assert made[-1].doc_ids == ()
+    assert tiers(made, ["g1"]) == ([], [])
 
 
 RESULTS = st.lists(st.sampled_from(["g1", "g2", *"abcdef"]), unique=True, max_size=8)
@@ -80,5 +81,6 @@ def test_tiers_part_what_the_agent_met(found: list[list[str]], top_k: int, opens
     assert not set(first) & set(second)
     assert set(first) | set(second) == met - {"g1", "g2"}
     opened = {doc for act in made if act.action == "open" for doc in act.doc_ids}
-    assert set(first) <= opened and not set(second) & opened
+    assert set(first) <= opened
+    assert not set(second) & opened
     assert set(made[-1].doc_ids) == opened & {"g1", "g2"}

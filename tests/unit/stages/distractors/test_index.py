@@ -11,7 +11,7 @@ def index(**texts: str) -> SearchIndex:
 
 def test_equal_scores_come_in_the_order_of_the_id() -> None:
     names = sorted(content_id(number) for number in range(40))
-    tied = index(**{name: "the same red words" for name in names}, zz="blue things are other")
+    tied = index(**dict.fromkeys(names, "the same red words"), zz="blue things are other")
     assert tied.search("red", 40) == names
     assert tied.search("red", 3) == names[:3]
 
@@ -32,6 +32,7 @@ def test_title_counts() -> None:
 def test_query_without_a_known_word() -> None:
     assert index(a="red fish", b="blue fish").search("zebra ???", 5) == []
     assert index(a="red fish", b="blue fish").search("", 5) == []
+    assert index(a="a", b="?").search("a fish", 5) == []  # nothing that can be found
 
 
 def test_a_word_that_comes_twice_in_the_query_is_no_error() -> None:

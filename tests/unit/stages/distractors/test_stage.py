@@ -64,7 +64,8 @@ def test_train_contexts_hold_no_held_out_gold(kind: str, workspace: Path) -> Non
 def test_two_runs_give_the_same_bytes(kind: str, workspace: Path) -> None:
     first = data_bytes(run(workspace, kind), "contexts", "traces")
     second = data_bytes(run(workspace, kind, questions()[::-1]), "contexts", "traces")
-    assert first == second and len(first) >= 8
+    assert first == second
+    assert len(first) >= 8
     other = data_bytes(run(workspace, kind, seed=1), "contexts")
     assert any(first[name] != content for name, content in other.items())
 
@@ -91,7 +92,8 @@ def test_traces_and_roles_agree(workspace: Path) -> None:
 
 def test_random_has_no_trace_and_only_filler(workspace: Path) -> None:
     ran = run(workspace, "random")
-    assert ran.rows("traces") == [] and ran.accounting("traces")["in"] == 0
+    assert ran.rows("traces") == []
+    assert ran.accounting("traces")["in"] == 0
     roles = {entry["role"] for row in ran.rows("contexts") for entry in row["documents"]}
     assert roles == {"gold", "filler"}
 
@@ -119,7 +121,8 @@ def test_what_fits_no_budget_is_dropped(kind: str, workspace: Path) -> None:
     assert ran.accounting("contexts") == {
         "in": 76, "out": 72, "quarantined": {}, "dropped": {"gold_over_budget": 4},
     }  # fmt: skip
-    assert ran.metrics["over_budget"] == 2 and ran.metrics["questions"] == 38
+    assert ran.metrics["over_budget"] == 2
+    assert ran.metrics["questions"] == 38
 
 
 @pytest.mark.parametrize("kind", VARIANTS)

@@ -26,7 +26,8 @@ def test_each_entity_once_with_equal_weights(
     assert sum(row["weight"] for row in rows) == pytest.approx(1)
     assert len({row["weight"] for row in rows}) == 1
     for row in rows:
-        assert row["evidence_chunk_ids"] and set(row["evidence_chunk_ids"]) <= set(chunks)
+        assert row["evidence_chunk_ids"]
+        assert set(row["evidence_chunk_ids"]) <= set(chunks)
         assert row["target"] in row["criterion"]
 
 

@@ -46,7 +46,7 @@ def musique(name: str = "x", **values: Any) -> dict[str, Any]:
         "answerable": True,
         "paragraphs": [
             {"idx": 0, "title": "Noise", "paragraph_text": f"Nothing about {name} here."},
-            {"idx": 1, "title": f"P {name}", "paragraph_text": f"So. In Town {name} P {name} rose."},
+            {"idx": 1, "title": f"P {name}", "paragraph_text": f"So. In Town {name} P {name} is."},
             {"idx": 2, "title": f"W {name}", "paragraph_text": f"Old. P {name} made it. Good."},
         ],
         "question_decomposition": [
@@ -86,7 +86,8 @@ def test_hotpotqa_row(tmp_path: Path) -> None:
     (row,) = [row for row in ran.rows("questions") if row["source_id"] == "id N3"]
     by_title = {row["title"]: row for row in _documents(tmp_path)}
     gold = [by_title["Work N3"]["doc_id"], by_title["Person N3"]["doc_id"]]
-    assert row["gold_doc_ids"] == gold and row["hops"] == 2
+    assert row["gold_doc_ids"] == gold
+    assert row["hops"] == 2
     assert row["entities"] == ["Work N3", "Person N3", "Maker of N3"]
     assert _texts(tmp_path, row) == ["N3 was made by somebody.", "Known as Maker of N3."]
     assert row["question_id"] == content_id(row["question"], *gold)
@@ -100,9 +101,11 @@ def test_musique_row(tmp_path: Path) -> None:
     questions = sound("musique")
     ran = imported(tmp_path, "musique", questions, questions)
     (row,) = [row for row in ran.rows("questions") if row["source_id"] == "2hop__N3"]
-    assert row["entities"] == ["P N3", "Town N3"] and row["hops"] == 2
-    assert _texts(tmp_path, row) == ["P N3 made it.", "In Town N3 P N3 rose."]
-    assert row["aliases"] == ["City N3"] and row["answer"] == "Town N3"
+    assert row["entities"] == ["P N3", "Town N3"]
+    assert row["hops"] == 2
+    assert _texts(tmp_path, row) == ["P N3 made it.", "In Town N3 P N3 is."]
+    assert row["aliases"] == ["City N3"]
+    assert row["answer"] == "Town N3"
     assert (row["metric"], row["source"], row["wording"]) == ("token_f1", "musique", WORDING)
     assert row["task_type"] == "multi_hop"
 
@@ -121,7 +124,8 @@ def test_facts_of_one_page_are_one_document() -> None:
     work, person = made.evidence
     text = "It is a work. x was made by somebody. It is old."
     assert [text[start:end] for start, end in work.spans] == ["It is old.", "It is a work."]
-    assert person.title == "Person x" and made.hops == 2
+    assert person.title == "Person x"
+    assert made.hops == 2
 
 
 def test_steps_on_one_paragraph_are_one_document() -> None:
@@ -132,7 +136,8 @@ def test_steps_on_one_paragraph_are_one_document() -> None:
         {"answer": "Town x", "paragraph_support_idx": 1},
     ]
     made = _musique.read_question(musique(question_decomposition=steps), "s")
-    assert [item.title for item in made.evidence] == ["W x", "P x"] and made.hops == 4
+    assert [item.title for item in made.evidence] == ["W x", "P x"]
+    assert made.hops == 4
     assert made.evidence[0].spans == ()  # one step needs the whole paragraph
     assert made.entities == ("P x", "not to be found", "Town x")
 
@@ -294,8 +299,11 @@ def test_files_that_give_no_dataset(questions: Any, message: str, tmp_path: Path
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"(?s)synthesize\.questions: no file 'inputs/z\.json'.*"
-                       r"allowed: q\.json.*synthesize\.path and synthesize\.questions"):  # fmt: skip
+    message = (
+        r"(?s)synthesize\.questions: no file 'inputs/z\.json'.*allowed: q\.json.*"
+        r"synthesize\.path and synthesize\.questions"
+    )
+    with pytest.raises(UserError, match=message):
         imported(tmp_path, "musique", [], sound("musique"), questions="z.json")
 
 

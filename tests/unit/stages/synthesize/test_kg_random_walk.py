@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,9 +74,10 @@ def test_walks_keep_the_rules(triples: list[tuple[str, str, str, str]], seed: in
             keys.append((normalise(path[0].head), *(normalise(edge.relation) for edge in path)))
             entities = [normalise(path[0].head), *(normalise(edge.tail) for edge in path)]
             documents = [edge.doc_id for edge in path]
-            assert len(set(entities)) == len(entities) and len(set(documents)) == len(documents)
+            assert len(set(entities)) == len(entities)
+            assert len(set(documents)) == len(documents)
             assert {split_of[document] for document in documents} == {split}
-            for before, after in zip(path, path[1:], strict=False):
+            for before, after in itertools.pairwise(path):
                 assert normalise(before.tail) == normalise(after.head)
             for edge in path:
                 key = normalise(edge.head), normalise(edge.relation)
@@ -91,9 +93,7 @@ def test_the_same_seed_walks_the_same(triples: list[tuple[str, str, str, str]], 
     graph = graph_of(triples)
     split_of = dict.fromkeys(document_links(graph), "train")
     made = config(seed=seed)
-    first, second = (
-        list(sample_walks(graph, split_of, "train", 5, made, set())) for _ in range(2)
-    )
+    first, second = (list(sample_walks(graph, split_of, "train", 5, made, set())) for _ in range(2))
     assert first == second
 
 
