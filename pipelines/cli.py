@@ -47,7 +47,13 @@ def main(debug: bool) -> None:
     "--format", "form", type=click.Choice(["table", "csv", "json"]), default="table",
     show_default=True, help="Output form.",
 )  # fmt: skip
-@click.option("--limit", default=50, show_default=True, help="Most rows shown as a table.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Most rows shown as a table.",
+)
 def sql(query: str, form: str, limit: int) -> None:
     """Query any dataset, and any quarantine, with DuckDB's SQL.
 

@@ -28,6 +28,8 @@ def compose_text(overrides: Sequence[str] = (), root: Path | None = None) -> str
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    from stages.runtime.digest import conf_digest
+
     root = (root or Path.cwd()).resolve()
     if not (root / CONF / "config.yaml").exists():
         raise UserError(f"no {CONF}/config.yaml in {root}", fix="run from the project's folder")
@@ -35,11 +37,15 @@ def compose_text(overrides: Sequence[str] = (), root: Path | None = None) -> str
     sys.path.append(plugins)
     try:
         Plugins.instance()
+        # Hydra loads plugins once a process; the digest must be of this root's conf/.
+        OmegaConf.register_new_resolver(
+            "conf_digest", lambda: conf_digest(root / CONF), replace=True
+        )
         with initialize_config_dir(str(root / CONF), version_base=None):
             composed = compose(config_name="config", overrides=list(overrides))
         OmegaConf.resolve(composed)
         return str(OmegaConf.to_yaml(composed))
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
         raise UserError(
             f"cannot compose {CONF}/ with {list(overrides) or 'no overrides'}: "
             f"{str(error).strip()}",

@@ -6,6 +6,7 @@ DuckDB client. Views point at the Parquet shards, so they are never stale.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import duckdb
@@ -27,10 +28,25 @@ def open_catalog(data: Path) -> duckdb.DuckDBPyConnection:
 
 
 def write_catalog(data: Path, file: Path) -> list[str]:
-    """Write a DuckDB file that holds only views with absolute paths; returns their names."""
-    file.unlink(missing_ok=True)
-    with duckdb.connect(str(file)) as connection:
-        return create_views(connection, data.resolve())
+    """Write a DuckDB file that holds only views with absolute paths; returns their names.
+
+    Replaces a DuckDB file at `file`, never a file of another kind.
+    """
+    if file.exists() and not _is_duckdb(file):
+        raise UserError(f"{file} is not a DuckDB file; it was left as it is", fix="name a new file")
+    work = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        with duckdb.connect(str(work)) as connection:
+            names = create_views(connection, data.resolve())
+        os.replace(work, file)
+    finally:
+        work.unlink(missing_ok=True)
+    return names
+
+
+def _is_duckdb(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(12)[8:] == b"DUCK"
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, data: Path) -> list[str]:

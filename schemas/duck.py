@@ -12,7 +12,7 @@ MEMORY_LIMIT = "2GB"
 def connect(scratch: Path | None = None) -> duckdb.DuckDBPyConnection:
     """A private connection: one thread (float sums keep one order), a memory limit, no network.
 
-    `scratch` holds what does not fit in memory; without it, nothing is spilled.
+    `scratch` holds what does not fit in memory; without it, DuckDB makes `.tmp` and removes it.
     """
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,

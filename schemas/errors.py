@@ -10,6 +10,7 @@ import errno
 from collections.abc import Iterable
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_MEMORY = ("Out of Memory Error", "out of memory", "can't allocate memory")
 
 
 class UserError(Exception):
@@ -39,7 +40,7 @@ class UserError(Exception):
 def as_user_error(error: BaseException) -> UserError | None:
     """The readable form of an error of the machine (disk, memory, rights), or None.
 
-    DuckDB reports a full disk as text inside its own exception, so its message is read too.
+    DuckDB and torch report these as text inside their own exceptions, so the message is read too.
     """
     if isinstance(error, UserError):
         return error
@@ -55,7 +56,13 @@ def as_user_error(error: BaseException) -> UserError | None:
             fix="free space (`dvc gc -w`, or empty .work/), then run the same command again; "
             "no dataset was changed",
         )
-    if isinstance(error, PermissionError):
+    if isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY):
+        return UserError(
+            f"out of memory: {(text.splitlines() or ['no more to be had'])[0]}",
+            fix="end other programs, or lower runtime.generation_batch in conf/runtime/local.yaml "
+            "(it changes no result) and run `longline params compose`",
+        )
+    if isinstance(error, PermissionError) and error.filename is not None:
         return UserError(
             f"no right to use {error.filename}: {error.strerror}",
             fix=f"chmod u+rw {error.filename}",

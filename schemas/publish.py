@@ -51,10 +51,10 @@ def _aside(target: Path) -> Path:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
-    elif path.exists():
-        path.unlink()
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _exchange(one: Path, other: Path) -> bool:

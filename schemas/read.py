@@ -40,15 +40,17 @@ class Dataset:
             )
         try:
             meta = json.loads(meta_file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise _corrupt(meta_file, str(error)) from error
+            shards = [(str(shard["file"]), str(shard["sha256"])) for shard in meta["shards"]]
+            int(meta["accounting"]["out"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise _corrupt(meta_file, f"{type(error).__name__}: {error}") from error
         dataset = cls(folder, meta)
         if verify:
-            for shard in meta["shards"]:
-                path = folder / shard["file"]
+            for file, sha256 in shards:
+                path = folder / file
                 if not path.exists():
                     raise _corrupt(path, "the shard is missing")
-                if file_hash(path) != shard["sha256"]:
+                if file_hash(path) != sha256:
                     raise _corrupt(path, "its bytes are not those that were written")
         return dataset
 
@@ -85,8 +87,9 @@ class Dataset:
 
 
 def _corrupt(path: Path, what: str) -> UserError:
+    folder = path.parent if path.suffix else path
     return UserError(
         f"{path} cannot be trusted: {what}",
-        fix=f"rm -r {path.parent if path.suffix else path} && dvc checkout "
-        f"{path.parent if path.suffix else path}  (or `dvc repro --force-downstream` to rebuild)",
+        fix=f"rm -r {folder} && dvc checkout {folder}  (where DVC's cache lacks it: rm -r {folder} "
+        "&& dvc repro)",
     )

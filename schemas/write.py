@@ -134,7 +134,7 @@ class DatasetWriter:
             return
         try:
             batch = pa.Table.from_pylist(self._buffer, schema=self._schema)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise ValueError(f"{self.contract.name}: {error}") from error
         self._db.register("batch", batch)
         self._db.execute("INSERT INTO rows SELECT * FROM batch")

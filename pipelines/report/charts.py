@@ -90,11 +90,14 @@ def line_chart(
                     axes.vlines(points.x, low, high, color=colour, linewidth=1.4)
         if log_x:
             axes.set_xscale("log", base=2)
+        if all(float(at).is_integer() for points in series for at in points.x):
+            axes.xaxis.get_major_locator().set_params(integer=True)
         if ticks is not None:
             axes.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
             axes.minorticks_off()
         if zero:
-            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+            low, high = axes.get_ylim()
+            axes.set_ylim(min(0.0, low), high + 0.05 * abs(high))
         _finish(axes, x, y, legend=len(series))
 
     return Chart(title, _series_alt(title, series, x, y), _svg(title, draw, 2.7),
@@ -122,10 +125,13 @@ def bar_chart(
 
 def comparison_chart(
     title: str, buckets: Sequence[str], systems: Mapping[str, Sequence[Mapping[str, Any]]],
-    difference: Sequence[Mapping[str, Any]] | None, *, value: str,
+    difference: Sequence[Mapping[str, Any]] | None, *, value: str, reference: float | None = None,
 ) -> Chart:  # fmt: skip
-    """Intervals of each system by bucket, and beside them the paired difference."""
-    height = 1.15 + 0.42 * len(buckets)
+    """Intervals of each system by bucket, and beside them the paired difference.
+
+    `reference` is a value that a dashed line marks, such as that of a coin.
+    """
+    height = 1.2 + 0.45 * len(buckets)
     rows = list(range(len(buckets)))
 
     def intervals(axes: Any, found: Sequence[Mapping[str, Any]], shift: float, i: int,
@@ -145,6 +151,8 @@ def comparison_chart(
         spread = 0.13 if len(systems) > 1 else 0.0
         for i, (label, found) in enumerate(systems.items()):
             intervals(panels[0], found, (2 * i - len(systems) + 1) * spread, i, label)
+        if reference is not None:
+            panels[0].axvline(reference, color=_MUTED, linewidth=1, linestyle="--")
         _finish(panels[0], value, "", legend=len(systems), above=True)
         panels[0].set_yticks(rows, list(buckets))
         panels[0].set_ylim(len(buckets) - 0.5, -0.5)
@@ -153,6 +161,9 @@ def comparison_chart(
             panels[1].axvline(0, color=_MUTED, linewidth=1, linestyle="--")
             _finish(panels[1], "difference", "", legend=0)
             panels[1].tick_params(left=False)
+            panels[1].spines["left"].set_visible(False)
+        for panel, most in zip(panels, (5, 3), strict=False):
+            panel.locator_params(axis="x", nbins=most)
 
     table = [
         (bucket, label, number(e["value"], signed=label == "difference"), number(e["low"]),
@@ -202,9 +213,17 @@ def _finish(axes: Any, x: str, y: str, *, legend: int, above: bool = False) -> N
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     if legend > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(legend, 3),
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=_legend_columns(axes),
                     frameon=False, borderaxespad=0, handlelength=1.8,
                     columnspacing=1.2)  # fmt: skip
+
+
+def _legend_columns(axes: Any) -> int:
+    """As many columns, up to three, as fit beside each other in the width of a chart."""
+    labels = axes.get_legend_handles_labels()[1]
+    if len(labels) <= 3 and sum(len(label) + 5 for label in labels) <= 46:
+        return len(labels)
+    return max(1, min(2, 46 // (max(map(len, labels)) + 5)))
 
 
 def _style() -> AbstractContextManager[None]:
@@ -212,9 +231,9 @@ def _style() -> AbstractContextManager[None]:
 
     return matplotlib.rc_context({
         "svg.fonttype": "none", "svg.hashsalt": "longline", "text.parse_math": False,
-        "font.size": 10, "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"],
-        "axes.labelsize": 10, "xtick.labelsize": 9.5, "ytick.labelsize": 9.5,
-        "legend.fontsize": 9.5, "text.color": _INK, "axes.labelcolor": _INK,
+        "font.size": 11, "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"],
+        "axes.labelsize": 11, "xtick.labelsize": 10.5, "ytick.labelsize": 10.5,
+        "legend.fontsize": 10.5, "text.color": _INK, "axes.labelcolor": _INK,
         "xtick.color": _MUTED, "ytick.color": _MUTED, "xtick.labelcolor": _INK,
         "ytick.labelcolor": _INK, "axes.edgecolor": _MUTED, "grid.color": _LINE,
         "axes.unicode_minus": True, "xtick.major.size": 3, "ytick.major.size": 3,

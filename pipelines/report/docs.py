@@ -24,6 +24,7 @@ _REMOTE = re.compile(
 )
 _INLINE_SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL | re.IGNORECASE)
 _REMOTE_LINK = re.compile(r"<a\b[^>]*\bhref=\"(?:http|\.\./\.\./)[^>]*>(.*?)</a>", re.DOTALL)
+_HANDLER = re.compile(r'\son\w+="[^"]*"')
 _STYLE = """<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 :root { color-scheme: light dark }
@@ -33,7 +34,8 @@ td, th { border-bottom: 1px solid #8886; padding: .3rem .6rem; text-align: left;
   vertical-align: top }
 i.fa-check-circle::before { content: "✓" } i.fa-times::before { content: "✗" }
 i.fa-exclamation-triangle::before { content: "!" }
-nav, .navbar, button, .modal, footer, .alert-dismissible, .ge-navigation-toggle { display: none }
+nav, .navbar, button, .modal, footer, .alert-dismissible, .ge-navigation-toggle, .card,
+a[data-toggle=collapse] { display: none }
 </style></head>"""
 
 
@@ -77,7 +79,7 @@ def _page(validation: str) -> str:
 def offline(page: str) -> str:
     """The page without anything that another host would have to deliver."""
     page = _INLINE_SCRIPT.sub("", _REMOTE.sub("", page))
-    page = _REMOTE_LINK.sub(r"\1", page)
+    page = _HANDLER.sub("", _REMOTE_LINK.sub(r"\1", page))
     back = '<body><p><a href="../index.html">Back to the report</a></p>'
     page = re.sub(r"<body\b[^>]*>", back, page, count=1)
     return page.replace("</head>", _STYLE, 1)

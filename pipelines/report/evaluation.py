@@ -195,7 +195,7 @@ def _pairs(workspace: Workspace) -> list[Chart]:
         charts.append(
             comparison_chart(
                 f"Pair accuracy by {words}", [bucket_label(name, b) for b in buckets],
-                {"reward model": found}, None, value="pair accuracy",
+                {"reward model": found}, None, value="pair accuracy", reference=0.5,
             )
         )  # fmt: skip
     return charts
@@ -218,7 +218,8 @@ def _best_of_chart(metrics: Row) -> list[Chart]:
                        y="outcome", ticks=sizes, log_x=True)  # fmt: skip
     # The points are moved a little so that intervals do not hide each other; the table is exact.
     rows = tuple(
-        (size, *(Estimate.of(entry.get(s)).text() for s in (*labels, "over_random")),
+        (size, *(Estimate.of(entry.get(s)).text() for s in labels),
+         Estimate.of(entry.get("over_random")).text(signed=True),
          Estimate.of(entry.get("over_random")).against(0))
         for size, entry in entries
     )  # fmt: skip

@@ -70,7 +70,7 @@ def _reward_model(workspace: Workspace) -> list[Chart]:
     return [
         *curve("Reward model: loss by step", rows, {"loss": "loss"}, "loss", zero=True),
         *curve("Reward model: accuracy on training pairs by step", rows,
-               {"accuracy": "accuracy"}, "accuracy"),
+               {"accuracy": "accuracy"}, "accuracy", zero=True),
         *curve("Reward model: margin by step", rows, {"margin": "margin"}, "margin", zero=True),
     ]  # fmt: skip
 
@@ -90,7 +90,7 @@ def _policy(workspace: Workspace) -> list[Chart]:
     for column in rows[0] if rows else ():
         if column not in skip:
             charts += curve(f"Policy: {column.replace('_', ' ')} by step, as logged", rows,
-                            {column: column}, column.replace("_", " "))  # fmt: skip
+                            {column: column}, column.replace("_", " "), zero=True)  # fmt: skip
     return charts
 
 

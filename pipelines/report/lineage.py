@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import struct
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -88,7 +89,8 @@ def draw(nodes: list[Node], width: int) -> Markup:
     tops, boxes, top = {}, [], 6
     for node in nodes:
         lines = _lines(node, wide, (width - left) / 7.4)
-        beside = max(len(node.outputs), len(lines) - len(node.outputs), 2)
+        made = sum(css == "t" for css, _ in lines)
+        beside = max(made, len(lines) - made, 2)
         height = 16 + _LINE * (beside if wide else len(lines) + 1)
         tops[node.stage] = (top, height)
         boxes.append(_box(node, lines, left, top, width - left - 2, height, wide))
@@ -150,7 +152,8 @@ def _output(workspace: Workspace, path: str, stage: str) -> Output:
     kind, name = path.split("/", 1)
     if kind == "data":
         dataset = workspace.datasets.get(name)
-        size = "not run yet" if dataset is None else f"{dataset.row_count:,} rows"
+        rows = 0 if dataset is None else dataset.row_count
+        size = "not run yet" if dataset is None else f"{rows:,} row{'s' * (rows != 1)}"
     else:
         folder = workspace.root / path
         parameters = count_parameters(folder)
@@ -185,20 +188,15 @@ def _lanes(nodes: list[Node]) -> dict[tuple[str, str], int]:
 
 def _lines(node: Node, wide: bool, room: float) -> list[tuple[str, str]]:
     """Lines of (CSS class, text) below the stage's name."""
-    lines = []
-    for out in node.outputs:
-        tail = f" · {out.hash}" if out.hash else ""
-        lines.append(("t", f"{out.path}: {out.size}{tail}"))
-    limit = int(room * (0.4 if wide else 1.0)) - (0 if wide else 2)
-    words = "reads " + (", ".join(node.reads) or "nothing")
-    current = ""
-    for word in words.split(" "):
-        if current and len(current) + 1 + len(word) > limit:
-            lines.append(("m", current))
-            current = word
-        else:
-            current = f"{current} {word}".strip()
-    return [*lines, ("m", current)]
+    limit = int(room * (0.4 if wide else 1.0)) - (0 if wide else 3)
+    texts = [("t", f"{out.path}: {out.size}" + (f" · {out.hash}" if out.hash else ""))
+             for out in node.outputs]  # fmt: skip
+    texts.append(("m", "reads " + (", ".join(node.reads) or "nothing")))
+    return [
+        (css, line)
+        for css, words in texts
+        for line in textwrap.wrap(words, limit, break_long_words=False)
+    ]
 
 
 def _box(node: Node, lines: list[tuple[str, str]], x: int, y: int, width: int, height: int,

@@ -169,6 +169,6 @@ def _hops(workspace: Workspace) -> Chart:
     totals = {split: sum(counts.get((split, hop), 0) for hop in hops) for split in splits}
     return bar_chart(
         "Questions by hops and split", [str(hop) for hop in hops],
-        {f"{s} ({totals[s]:,})": [counts.get((s, hop), 0) for hop in hops] for s in splits},
-        x="hops", y="questions",
+        {s: [counts.get((s, hop), 0) for hop in hops] for s in splits},
+        x="hops (" + ", ".join(f"{s} {totals[s]:,}" for s in splits) + ")", y="questions",
     )  # fmt: skip

@@ -37,7 +37,9 @@ class Config(StageConfig):
 def run(config: Config, context: StageContext) -> dict[str, Any]:
     entities = entities_by_question(context.read("rubrics"))
     by_question: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    expected = 0
     for candidate in context.read("candidates"):
+        expected += len(config.judges)
         by_question[candidate["view"], candidate["question_id"]].append(candidate)
     writer = context.writer("judgments")
     values: dict[str, list[float]] = defaultdict(list)
@@ -63,7 +65,7 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
                     statuses[row["status"]] += 1
                     if row["value"] is not None:
                         values[row["dimension"]].append(row["value"])
-    context.finish("judgments", rows_in=judged)
+    context.finish("judgments", rows_in=expected)
     say(f"statuses: {dict(sorted(statuses.items()))}")
     return {
         "ill_formed": round(

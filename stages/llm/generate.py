@@ -7,7 +7,8 @@ stream to the log-probabilities and taking the maximum, which samples exactly fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +55,11 @@ def generate(
     batches = [order[start : start + batch] for start in range(0, len(order), batch)]
     results: list[Generation | None] = [None] * len(requests)
     for indices in track(batches, "generation batches"):
-        outputs = _generate_batch(
-            model, tokenizer, [encoded[i] for i in indices], [requests[i].seed for i in indices],
-            sampling,
-        )  # fmt: skip
+        with _plain_generation(model):
+            outputs = _generate_batch(
+                model, tokenizer, [encoded[i] for i in indices],
+                [requests[i].seed for i in indices], sampling,
+            )  # fmt: skip
         for index, (tokens, finished) in zip(indices, outputs, strict=True):
             results[index] = Generation(
                 text=tokenizer.decode(tokens, skip_special_tokens=False),
@@ -66,6 +68,22 @@ def generate(
                 n_tokens=len(tokens),
             )
     return [result for result in results if result is not None]
+
+
+@contextmanager
+def _plain_generation(model: Any) -> Iterator[None]:
+    """Without the defaults that a model brings, such as Qwen's repetition penalty.
+
+    They would change the answers, and no stage's parameters would say so.
+    """
+    from transformers import GenerationConfig
+
+    own = model.generation_config
+    model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.generation_config = own
 
 
 def _generate_batch(

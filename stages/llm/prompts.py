@@ -98,7 +98,8 @@ def cite(text: str, marker: int) -> str:
     match = _TAIL.match(text)
     assert match is not None  # the pattern matches every string
     body, punctuation, space = match.groups()
-    return f"{body.rstrip()} [{marker}]{punctuation}{space}"
+    stripped = body.rstrip()
+    return f"{stripped} [{marker}]{body[len(stripped) :]}{punctuation}{space}"
 
 
 def render_prompt(

@@ -81,6 +81,7 @@ class StageContext:
         """The folder of an input model."""
         if name not in self.layout.reads_models:
             raise ValueError(f"stage {self.layout.name} does not read model {name}")
+        recover(model_path(name))
         return model_path(name)
 
     # -- outputs -----------------------------------------------------------------------------
@@ -180,8 +181,13 @@ class StageContext:
 
 
 def _clear_abandoned(stage: str) -> None:
-    """Remove the work of runs of this stage whose process is gone."""
+    """Remove the work of runs of this stage whose process is gone.
+
+    A folder with this process's own id is left over too: containers hand out the same ids again.
+    """
     for folder in Path(".work").glob(f"{stage}-*"):
         pid = folder.name.removeprefix(f"{stage}-")
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc").exists():
+        if not pid.isdigit() or not Path("/proc").exists():
+            continue
+        if int(pid) == os.getpid() or not Path(f"/proc/{pid}").exists():
             shutil.rmtree(folder, ignore_errors=True)

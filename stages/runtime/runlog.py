@@ -17,7 +17,10 @@ RUN_LOG = Path(".longline") / "runs.jsonl"
 
 
 def append(entry: dict[str, Any], path: Path = RUN_LOG) -> None:
-    """Append one line in one write, so that lines of parallel stages never mix."""
+    """Append one line in one write, so that lines of parallel stages never mix.
+
+    After a line that a crash cut off, the entry starts on a line of its own.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(
         {
@@ -28,9 +31,11 @@ def append(entry: dict[str, Any], path: Path = RUN_LOG) -> None:
         },
         sort_keys=True,
     )
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, (line + "\n").encode())
+        size = os.fstat(descriptor).st_size
+        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        os.write(descriptor, (("\n" if torn else "") + line + "\n").encode())
     finally:
         os.close(descriptor)
 
@@ -42,7 +47,9 @@ def read(path: Path = RUN_LOG) -> list[dict[str, Any]]:
     entries = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            entries.append(json.loads(line))
+            entry = json.loads(line)
         except ValueError:
             continue
+        if isinstance(entry, dict):
+            entries.append(entry)
     return entries

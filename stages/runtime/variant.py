@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeVar
+from types import ModuleType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,9 +27,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Settings(BaseModel):
-    """Base of all parameters: unknown keys are errors and values cannot be changed."""
+    """Base of all parameters: unknown keys and NaN are errors and values cannot be changed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class StageConfig(Settings):
@@ -45,8 +47,10 @@ def variants(stage: str) -> list[str]:
 def load_variant(stage: str, kind: str) -> ModuleType:
     """Import the module that `kind` names. Raises `UserError` with the variants there are."""
     stage_layout(stage)
-    if "." in kind:
+    if "." in kind and all(part.isidentifier() for part in kind.split(".")):
         module = kind
+        if str(Path.cwd()) not in sys.path:  # the command `longline` has only its own folder there
+            sys.path.append(str(Path.cwd()))
     elif kind in variants(stage):
         module = f"stages.{stage}.{kind}"
     else:
@@ -59,7 +63,7 @@ def load_variant(stage: str, kind: str) -> ModuleType:
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is not None and module.startswith(error.name):
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
             raise UserError(
                 f"{stage}.kind: no module '{module}' on the Python path",
                 allowed=variants(stage),
@@ -91,13 +95,21 @@ def checked(model: type[Model], values: Any, where: str) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        path = ".".join([where, *(str(part) for part in first["loc"])])
+        # A mistyped key is both unknown and missing; the unknown one says what was meant.
+        found = error.errors(include_url=False)
+        first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+        path = ".".join([where, *_user_path(model, first["loc"])[0]])
         if first["type"] == "extra_forbidden":
             raise UserError(
                 f"unknown parameter '{path}'",
                 allowed=_keys_at(model, first["loc"][:-1]),
                 fix="correct the key in conf/ and run `longline params compose`",
+            ) from error
+        if first["type"] == "union_tag_invalid":
+            raise UserError(
+                f"parameter '{path}.kind': there is no '{first['ctx']['tag']}'",
+                allowed=[tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")],
+                fix="correct the value in conf/ and run `longline params compose`",
             ) from error
         given = first.get("input")
         shown = "" if first["type"] == "missing" else f" (given: {given!r})"
@@ -107,21 +119,56 @@ def checked(model: type[Model], values: Any, where: str) -> Model:
         ) from error
 
 
-def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """The keys of the (nested) model at `location`; best effort through unions and lists."""
+def _keys_at(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
+    """The keys of the (nested) model at pydantic's `location`; none where there is no model."""
+    return sorted(getattr(_user_path(model, location)[1], "model_fields", {}))
+
+
+def _user_path(model: type[BaseModel], location: Sequence[int | str]) -> tuple[list[str], Any]:
+    """pydantic's `location` as the keys that the user wrote, and the type that is there.
+
+    In a union pydantic puts the member that it tried into the location; that is no key.
+    """
     current: Any = model
+    keys = []
     for part in location:
-        fields = getattr(current, "model_fields", {})
-        if part in fields:
-            current = _model_in(fields[part].annotation)
-    return sorted(getattr(current, "model_fields", {}))
+        members = _members(current)
+        if len(members) > 1:
+            current = next((member for member in members if _is_called(member, part)), None)
+            continue
+        if part != "[key]":
+            keys.append(str(part))
+        current = _inside(members[0], part)
+    members = _members(current)
+    return keys, members[0] if len(members) == 1 else None
 
 
-def _model_in(annotation: Any) -> Any:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        found = _model_in(argument)
-        if found is not None:
-            return found
-    return None
+def _members(annotation: Any) -> list[Any]:
+    """The members of a union; any other type is its own only member. None does not count."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) not in (Union, UnionType):
+        return [annotation]
+    return [
+        member
+        for argument in get_args(annotation)
+        if argument is not type(None)
+        for member in _members(argument)
+    ]
+
+
+def _is_called(member: Any, part: int | str) -> bool:
+    """Whether pydantic names this member of a union `part`: by its `kind`, or by its class."""
+    kind = getattr(member, "model_fields", {}).get("kind")
+    return part == getattr(member, "__name__", None) or (
+        kind is not None and part in get_args(kind.annotation)
+    )
+
+
+def _inside(annotation: Any, part: int | str) -> Any:
+    """The type of a model's field, of a mapping's values, or of a sequence's items."""
+    if hasattr(annotation, "model_fields"):
+        field = annotation.model_fields.get(part)
+        return None if field is None else field.annotation
+    arguments = get_args(annotation)
+    return arguments[0 if isinstance(part, int) else -1] if arguments else None

@@ -1,0 +1,59 @@
+"""`dvc.yaml` says what the code does: outputs by the layout, dependencies by the import graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grimp
+import pytest
+import yaml
+
+from stages.runtime.layout import (
+    STAGES,
+    dataset_path,
+    details_path,
+    metrics_path,
+    model_path,
+    plot_path,
+)
+
+DVC = yaml.safe_load((Path(__file__).parents[2] / "dvc.yaml").read_text(encoding="utf-8"))
+GRAPH = grimp.build_graph("stages", "schemas")
+
+
+def names(entries: list[object]) -> set[str]:
+    """Paths of dvc.yaml entries, which are strings or one-key mappings."""
+    return {next(iter(e)) if isinstance(e, dict) else str(e) for e in entries}
+
+
+def code_of(stage: str) -> set[str]:
+    """The packages that a stage's code reaches: its own and the shared ones it imports."""
+    own = {m for m in GRAPH.modules if m == f"stages.{stage}" or m.startswith(f"stages.{stage}.")}
+    reached = set(own)
+    for module in own | {"stages.__main__"}:
+        reached |= GRAPH.find_upstream_modules(module)
+    packages = {"schemas" if m.split(".")[0] == "schemas" else "/".join(m.split(".")[:2])
+                for m in reached if m != "stages"}  # fmt: skip
+    return packages | {"stages/__main__.py"}
+
+
+def test_the_stages_are_those_of_the_layout() -> None:
+    assert list(DVC["stages"]) == ["params", *STAGES]
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_stage(name: str) -> None:
+    layout, stage = STAGES[name], DVC["stages"][name]
+    assert stage["cmd"] == f"python -m stages {name}"
+    assert stage["params"] == [name]
+    outs = {str(dataset_path(d)) for d in layout.writes}
+    outs |= {str(model_path(m)) for m in layout.writes_models}
+    outs |= {str(details_path(name))} if layout.details else set()
+    assert names(stage["outs"]) == outs
+    assert stage["metrics"] == [{str(metrics_path(name)): {"cache": False}}]
+    assert names(stage.get("plots", [])) == {str(plot_path(p)) for p in layout.plots}
+    data = {str(dataset_path(d)) for d in layout.reads}
+    data |= {str(model_path(m)) for m in layout.reads_models}
+    data |= {"${corpus.path}"} if layout.input_path else set()
+    assert names(stage["deps"]) == data | code_of(name)
+    assert stage["meta"].get("contracts", []) == list(layout.writes)
