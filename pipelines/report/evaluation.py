@@ -1,6 +1,6 @@
 """Evaluation: headline numbers, and the same numbers by slice.
 
-Headline intervals are those of reports/evaluate.json. By slice, rewards come from
+Headline intervals are those of reports/details/evaluate.json. By slice, rewards come from
 reports/plots/evaluate.csv; the outcome and the reward model's pairs are computed here from
 data/evaluations with the stage's own functions and seed, so the intervals are made the same way.
 """

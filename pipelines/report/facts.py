@@ -25,7 +25,7 @@ from schemas.duck import connect, name, quoted
 from schemas.errors import UserError
 from schemas.read import Dataset
 from stages.runtime import runlog
-from stages.runtime.layout import STAGES, metrics_path, plot_path
+from stages.runtime.layout import STAGES, details_path, metrics_path, plot_path
 
 Row = dict[str, Any]
 _ORDER = {dataset: i for i, dataset in enumerate(d for s in STAGES.values() for d in s.writes)}
@@ -43,6 +43,7 @@ class Workspace:
     lock: Row
     """The stages of dvc.lock, by name; empty before the first `dvc repro`."""
     metrics: dict[str, Row]
+    """By stage: the headline numbers and, where there are any, the details."""
     runs: tuple[Row, ...]
     datasets: dict[str, Dataset]
     db: duckdb.DuckDBPyConnection
@@ -54,7 +55,7 @@ class Workspace:
             dataset_folders(root / "data"), key=lambda f: (_ORDER.get(f.name, 99), f.name)
         )
         metrics = {
-            stage: json.loads((root / metrics_path(stage)).read_text(encoding="utf-8"))
+            stage: _json(root / metrics_path(stage)) | _json(root / details_path(stage))
             for stage in STAGES
             if (root / metrics_path(stage)).exists()
         }
@@ -148,6 +149,11 @@ def _git(root: Path, *arguments: str) -> str | None:
     except FileNotFoundError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _json(path: Path) -> Row:
+    found: Row = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def _yaml(path: Path) -> Row:

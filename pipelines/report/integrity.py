@@ -28,8 +28,8 @@ def checks(workspace: Workspace) -> list[Check]:
     return [
         _shards(workspace),
         _accounting(workspace),
-        _metrics_agree(workspace),
         _splits(workspace),
+        _contexts(workspace),
         _means(workspace),
         _edges(workspace),
         _params(workspace),
@@ -67,17 +67,18 @@ def _accounting(workspace: Workspace) -> Check:
                    f"{len(workspace.datasets)} datasets")  # fmt: skip
 
 
-def _metrics_agree(workspace: Workspace) -> Check:
-    name, wrong, compared = "Metrics files and datasets tell the same counts", [], 0
-    for stage, metrics in workspace.metrics.items():
-        for dataset, accounting in metrics.get("rows", {}).items():
-            if dataset in workspace.datasets:
-                compared += 1
-                if workspace.datasets[dataset].meta["accounting"] != accounting:
-                    wrong.append(f"reports/{stage}.json and data/{dataset} differ")
-    if not compared:
-        return Check(name, "not made", "no metrics file")
-    return _result(name, wrong, f"{compared} accounts compared")
+def _contexts(workspace: Workspace) -> Check:
+    name = "No training context holds a gold document of another split"
+    if not (workspace.has("questions") and workspace.has("contexts")):
+        return Check(name, "not made", "no contexts yet")
+    [row] = workspace.query(
+        "WITH gold AS (SELECT DISTINCT unnest(gold_doc_ids) AS doc_id FROM questions "
+        "WHERE split <> 'train'), shown AS (SELECT DISTINCT unnest(documents).doc_id AS doc_id "
+        "FROM contexts WHERE split = 'train') SELECT count(*) AS documents, count(*) FILTER "
+        "(doc_id IN (SELECT doc_id FROM gold)) AS held_out FROM shown"
+    )
+    wrong = [f"{row['held_out']} held-out documents are shown"] if row["held_out"] else []
+    return _result(name, wrong, f"{row['documents']:,} documents of training contexts compared")
 
 
 def _splits(workspace: Workspace) -> Check:
@@ -106,11 +107,13 @@ def _means(workspace: Workspace) -> Check:
     }
     claimed = _claimed_means(metrics)
     wrong = [
-        f"{system} {measure}: {value} in evaluate.json, {found.get((system, measure))} in the data"
+        f"{system} {measure}: {value} reported, {found.get((system, measure))} in the data"
         for (system, measure), value in claimed.items()
         if value is not None and abs(found.get((system, measure), float("inf")) - value) > 1e-6
     ]
-    return _result(name, wrong, f"{len(claimed)} means equal reports/evaluate.json to 6 places")
+    return _result(
+        name, wrong, f"{len(claimed)} means equal reports/details/evaluate.json to 6 places"
+    )
 
 
 def _claimed_means(metrics: dict[str, Any]) -> dict[tuple[str, str], float | None]:

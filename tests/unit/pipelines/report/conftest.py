@@ -105,7 +105,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "answers": {"reward": answers, "outcome": answers},
         "blind": {"reward": interval(0.0), "outcome": interval(0.0)},
         "reward_model": {},
-        "rows": {},
     }
     (root / "reports").mkdir()
     (root / "reports" / "evaluate.json").write_text(json.dumps(metrics))
