@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,12 +22,41 @@ def print_rows(result: duckdb.DuckDBPyRelation, form: str, limit: int) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if form == "csv":
         writer.writerow(result.columns)
+    keys = _distinct(result.columns)
     for batch in result.to_arrow_reader(1000):
-        for row in batch.to_pylist():
+        columns = [column.to_pylist(maps_as_pydicts="strict") for column in batch.columns]
+        for row in zip(*columns, strict=True):
             if form == "csv":
-                writer.writerow(row.values())
+                writer.writerow(row)
             else:
-                print(json.dumps(row, default=str, ensure_ascii=False))
+                values = dict(zip(keys, map(_for_json, row), strict=True))
+                print(json.dumps(values, default=str, ensure_ascii=False, allow_nan=False))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, with a number after one that was there before."""
+    found: dict[str, None] = {}
+    for name in names:
+        number = 1
+        distinct = name
+        while distinct in found:
+            distinct = f"{name}_{number}"
+            number += 1
+        found[distinct] = None
+    return list(found)
+
+
+def _for_json(value: Any) -> Any:
+    """JSON knows no NaN and no infinity; DuckDB's sums of integers come as decimals."""
+    if isinstance(value, dict):
+        return {str(key): _for_json(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_for_json(inner) for inner in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def _table(result: duckdb.DuckDBPyRelation, limit: int) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -89,7 +89,10 @@ def load_contract(name: str) -> Contract:
 
 def parse_contract(name: str, text: str) -> Contract:
     """A contract from its YAML text. Unknown keys and missing descriptions are errors."""
-    raw: dict[str, Any] = yaml.safe_load(text)
+    try:
+        raw: dict[str, Any] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"contract '{name}' is not YAML: {error}") from error
     fields = {
         "description", "key", "columns", "row_rules", "table_rules", "profile",
         "quarantine_bound", "shard_rows",
@@ -97,11 +100,17 @@ def parse_contract(name: str, text: str) -> Contract:
     unknown = set(raw) - fields
     if unknown:
         raise UserError(f"contract '{name}' has unknown keys {sorted(unknown)}", allowed=fields)
+    missing = {"description", "key", "columns"} - set(raw)
+    if missing:
+        raise UserError(f"contract '{name}' lacks {sorted(missing)}", allowed=fields)
     for column, spec in raw["columns"].items():
-        if not {"type", "description"} <= set(spec) <= {"type", "description", "nullable"}:
+        _check_keys(name, f"column {column}", spec, {"type", "description"}, {"nullable"})
+    for rule in (*raw.get("row_rules", ()), *raw.get("table_rules", ())):
+        _check_keys(name, f"rule {rule}", rule, {"name", "sql", "severity", "reason"}, set())
+        if rule["severity"] not in get_args(Severity):
             raise UserError(
-                f"contract '{name}', column {column}: its keys are {sorted(map(str, spec))}",
-                allowed=["type", "description", "nullable"],
+                f"contract '{name}', rule {rule['name']}: unknown severity '{rule['severity']}'",
+                allowed=get_args(Severity),
             )
     columns = tuple(Column(name=column, **spec) for column, spec in raw["columns"].items())
     key = tuple(raw["key"])
@@ -125,3 +134,15 @@ def parse_contract(name: str, text: str) -> Contract:
         shard_rows=int(raw.get("shard_rows", 50_000)),
         hash=content_id(text),
     )
+
+
+def _check_keys(
+    contract: str, where: str, spec: Any, required: set[str], optional: set[str]
+) -> None:
+    given = set(spec) if isinstance(spec, dict) else {str(spec)}
+    if not required <= given <= required | optional:
+        raise UserError(
+            f"contract '{contract}', {where}: its keys are {sorted(map(str, given))}",
+            allowed=required | optional,
+            fix="put a text that holds a comma or a colon in quotes",
+        )

@@ -7,6 +7,7 @@ and printed without a traceback; any other exception is a defect of Longline and
 from __future__ import annotations
 
 import errno
+import shlex
 from collections.abc import Iterable
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -65,6 +66,6 @@ def as_user_error(error: BaseException) -> UserError | None:
     if isinstance(error, PermissionError) and error.filename is not None:
         return UserError(
             f"no right to use {error.filename}: {error.strerror}",
-            fix=f"chmod u+rw {error.filename}",
+            fix=f"chmod u+rw {shlex.quote(str(error.filename))}",
         )
     return None

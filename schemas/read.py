@@ -9,6 +9,7 @@ first row is used, and the error names the shard and the command that restores i
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,7 @@ class Dataset:
 
 
 def _corrupt(path: Path, what: str) -> UserError:
-    folder = path.parent if path.suffix else path
+    folder = shlex.quote(str(path.parent if path.suffix else path))
     return UserError(
         f"{path} cannot be trusted: {what}",
         fix=f"rm -r {folder} && dvc checkout {folder}  (where DVC's cache lacks it: rm -r {folder} "

@@ -147,7 +147,7 @@ class DatasetWriter:
         key = ", ".join(name(column) for column in contract.key)
         unique = Rule(_UNIQUE, "", "quarantine", f"another row has the same key ({key})")
         rules = (unique, *contract.row_rules)
-        flags = [f"COALESCE(({rule.sql}), false) AS {name(rule.name)}" for rule in rules[1:]]
+        flags = [f"{_flag(rule, contract)} AS {name(rule.name)}" for rule in rules[1:]]
         profile = [f"CAST(({sql}) AS DOUBLE) AS {name(n)}" for n, sql in contract.profile.items()]
         self._db.execute(
             f"CREATE TABLE flags AS SELECT rowid AS id, "
@@ -208,9 +208,11 @@ class DatasetWriter:
         failed = [r for r in results if r.rule.severity == "fail" and not r.passed]
         if failed:
             first = failed[0]
+            of_rows = first.rule in contract.row_rules
+            share = f"{first.broken} of {first.checked} rows, " if of_rows else ""
             raise UserError(
-                f"dataset '{contract.name}' breaks its contract: {first.rule.reason} "
-                f"({first.broken} of {first.checked} rows, rule {first.rule.name})",
+                f"dataset '{contract.name}' breaks its contract: {first.rule.reason} ({share}"
+                f"rule {first.rule.name})",
                 fix="correct the input or the stage's settings; the rule is in "
                 f"schemas/contracts/{contract.name}.yaml",
             )
@@ -256,6 +258,22 @@ class DatasetWriter:
             f"COPY (SELECT * FROM quarantine ORDER BY rule, key, source, content) "
             f"TO {quoted(folder / 'part-00000.parquet')} {_COPY}"
         )
+
+
+def _flag(rule: Rule, contract: Contract) -> str:
+    """SQL that is true for a good row; null is not good.
+
+    A row that the quarantine takes is not held to the other rules: they are about what stays.
+    """
+    flag = f"COALESCE(({rule.sql}), false)"
+    if rule.severity == "quarantine":
+        return flag
+    stays = " AND ".join(
+        f"COALESCE(({other.sql}), false)"
+        for other in contract.row_rules
+        if other.severity == "quarantine"
+    )
+    return f"({flag} OR NOT ({stays or 'true'}))"
 
 
 def file_hash(path: Path) -> str:

@@ -1,0 +1,64 @@
+"""What tests of several packages share: a project folder, and a model that is made in a second."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from pipelines.params import compose_text
+from stages.corpus._tokenizer import WordLevelTokenizer, make_tokenizer
+
+ROOT = Path(__file__).parents[1]
+WORDS = ("Question", "Answer", "What", "is", "the", "of", "The", "?", ":", ",", ".")
+
+
+@pytest.fixture(scope="session")
+def composed() -> str:
+    """What this project's conf/ composes to."""
+    return compose_text(root=ROOT)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, composed: str) -> Path:
+    """The current folder: a project with conf/ and a params.yaml that agrees with it."""
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    shutil.copytree(ROOT / "pipelines" / "hydra", tmp_path / "pipelines" / "hydra")
+    (tmp_path / "params.yaml").write_text(composed, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a word-level tokenizer and an LFM2 model of random weights."""
+    import torch
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    folder = tmp_path_factory.mktemp("tiny_model")
+    with chdir(folder):
+        config = WordLevelTokenizer(kind="word_level", max_words=100, markers=16, words=WORDS)
+        tokenizer = make_tokenizer(config, ["Paris is in France . Rome is in Italy and old ."])
+        torch.manual_seed(0)
+        model = Lfm2ForCausalLM(
+            Lfm2Config(
+                vocab_size=len(tokenizer),
+                hidden_size=16,
+                intermediate_size=16,
+                num_hidden_layers=2,
+                layer_types=["conv", "full_attention"],
+                num_attention_heads=2,
+                num_key_value_heads=2,
+                max_position_embeddings=256,
+                block_auto_adjust_ff_dim=False,
+                initializer_range=0.4,
+                pad_token_id=tokenizer.pad_token_id,
+                bos_token_id=tokenizer.eos_token_id,
+                eos_token_id=tokenizer.eos_token_id,
+            )
+        )
+        model.save_pretrained(folder, safe_serialization=True)
+        tokenizer.save_pretrained(folder)
+    return folder

@@ -1,0 +1,92 @@
+"""params.yaml as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from schemas.errors import UserError
+from stages.runtime.digest import conf_digest
+from stages.runtime.layout import STAGES
+from stages.runtime.params import COMPOSE, load_params, parse_params
+
+
+@pytest.fixture
+def raw(composed: str) -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load(composed)
+    return values
+
+
+def refused(raw: Any) -> UserError:
+    with pytest.raises(UserError) as caught:
+        parse_params(raw)
+    return caught.value
+
+
+def test_the_composed_default(raw: dict[str, Any]) -> None:
+    params = parse_params(raw)
+    assert set(params.stages) == set(STAGES)
+    assert (params.profile, params.recipe) == (raw["profile"], raw["recipe"])
+
+
+def test_an_unknown_top_key(raw: dict[str, Any]) -> None:
+    error = refused(raw | {"distractor": {}})
+    assert error.message == "unknown parameter 'distractor'"
+    assert "distractors" in (error.allowed or [])
+    assert error.fix == COMPOSE
+
+
+@pytest.mark.parametrize("key", ["judge", "seed", "conf_digest", "size"])
+def test_a_missing_top_key(raw: dict[str, Any], key: str) -> None:
+    del raw[key]
+    error = refused(raw)
+    assert error.message == f"params.yaml lacks '{key}'"
+    assert error.fix == COMPOSE
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [("seed", "data", -1), ("runtime", "threads", 0), ("runtime", "device", "tpu")],
+)
+def test_seeds_and_runtime_are_checked(
+    raw: dict[str, Any], section: str, key: str, value: object
+) -> None:
+    raw[section][key] = value
+    error = refused(raw)
+    assert error.message.startswith(f"parameter '{section}.{key}': ")
+    assert error.message.endswith(f"(given: {value!r})")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "not a mapping"), ("- a", "not a mapping"), ("a: [", "is not YAML"), (None, "no params")],
+)
+def test_a_broken_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "params.yaml").write_text(text)
+    with pytest.raises(UserError, match=message) as caught:
+        load_params()
+    assert caught.value.fix == COMPOSE
+
+
+def test_the_digest_follows_names_and_bytes_of_conf(workspace: Path) -> None:
+    first = conf_digest(workspace / "conf")
+    seen = {first}
+    for path in sorted((workspace / "conf").rglob("*.yaml")):
+        text = path.read_bytes()
+        path.write_bytes(text + b"\n")
+        seen.add(conf_digest(workspace / "conf"))
+        path.write_bytes(text)
+    assert len(seen) == 1 + len(list((workspace / "conf").rglob("*.yaml")))
+    assert conf_digest(workspace / "conf") == first
+    (workspace / "conf/judge/panel.yaml").rename(workspace / "conf/judge/other.yaml")
+    assert conf_digest(workspace / "conf") not in seen
+    (workspace / "conf/judge/other.yaml").rename(workspace / "conf/judge/panel.yaml")
+    (workspace / "conf/judge/panel.yaml~").write_text("an editor's copy")
+    assert conf_digest(workspace / "conf") == first
