@@ -6,6 +6,7 @@ goes here, one JSON object a line, in `.longline/runs.jsonl`. The report reads i
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -17,7 +18,7 @@ RUN_LOG = Path(".longline") / "runs.jsonl"
 
 
 def append(entry: dict[str, Any], path: Path = RUN_LOG) -> None:
-    """Append one line in one write, so that lines of parallel stages never mix.
+    """Append one line in one locked write, so that lines of parallel stages never mix.
 
     After a line that a crash cut off, the entry starts on a line of its own.
     """
@@ -33,6 +34,7 @@ def append(entry: dict[str, Any], path: Path = RUN_LOG) -> None:
     )
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # given back by close
         size = os.fstat(descriptor).st_size
         torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
         os.write(descriptor, (("\n" if torn else "") + line + "\n").encode())

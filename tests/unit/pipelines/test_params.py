@@ -141,7 +141,7 @@ def test_a_broken_file_in_conf(workspace: Path) -> None:
 
 
 def test_no_conf(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no conf/config.yaml in"):
+    with pytest.raises(UserError, match=r"no conf/config\.yaml in"):
         compose_text(root=tmp_path)
 
 

@@ -127,9 +127,9 @@ class Other(Settings):
 
 class Outer(Settings):
     one: Inner | None = None
-    many: list[Annotated[Inner | Other, Field(discriminator="kind")]] = []
+    many: list[Annotated[Inner | Other, Field(discriminator="kind")]] = Field(default=[])
     either: Inner | Other | None = None
-    named: dict[str, dict[str, Inner]] = {}
+    named: dict[str, dict[str, Inner]] = Field(default={})
     number: int | list[int] = 0
 
 
