@@ -47,7 +47,8 @@ def child(keep: bool) -> None:
     trainer = SFTTrainer(
         model=build_model(shape, tokenizer),
         args=SFTConfig(
-            output_dir=tempfile.mkdtemp(), max_steps=STEPS, per_device_train_batch_size=64, use_cpu=True,
+            output_dir=tempfile.mkdtemp(), max_steps=STEPS, per_device_train_batch_size=64,
+            use_cpu=True,
             bf16=False, gradient_checkpointing=False, report_to="none", save_strategy="no",
             disable_tqdm=True, max_length=None, logging_steps=1000,
         ),
