@@ -22,7 +22,7 @@ class Words:
         return [0] * len(text.split())
 
     def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
+        raise AssertionError("plain text has no chat template")
 
 
 def library(sizes: dict[str, int]) -> dict[str, Document]:
