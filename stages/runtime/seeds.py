@@ -52,8 +52,7 @@ def _keep_freed_memory() -> None:
     """Let glibc reuse freed blocks instead of giving them back to the kernel.
 
     Training allocates the same large blocks at every step; handing them back and faulting them in
-    again took half of the processor time in a measured run (bench/README.md). Elsewhere than on
-    glibc nothing happens.
+    again made a step a third longer (bench/README.md). Elsewhere than on glibc nothing happens.
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
