@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from pipelines.commands.run import plan, run
+
 
 class Group(click.Group):
     """A command group that prints `UserError` as one message, without a traceback."""
@@ -36,9 +38,14 @@ class Group(click.Group):
 def main(debug: bool) -> None:
     """Long-context reward data and RL, as one declarative, versioned pipeline.
 
-    Stages run under DVC: `dvc repro` for the whole pipeline, `dvc exp run -S distractors=random`
-    for a variation. These commands look at what it made and compose its parameters.
+    Stages run under DVC. `longline plan` shows what a run would do, `longline run` does it, in
+    parallel and in Prefect's UI; `dvc repro` does it stage after stage. The other commands look at
+    what was made and compose its parameters.
     """
+
+
+main.add_command(plan)
+main.add_command(run)
 
 
 @main.command()

@@ -6,6 +6,7 @@ write_params(["distractors=random"])          -> params.yaml
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,9 +65,17 @@ def write_params(overrides: Sequence[str] = ()) -> bool:
     """Compose, validate and write `params.yaml`. Returns whether it changed."""
     text = compose_text(overrides)
     parse_params(yaml.safe_load(text))
-    if PARAMS.exists() and PARAMS.read_text(encoding="utf-8") == text:
+    return replace_params(Path.cwd(), text)
+
+
+def replace_params(root: Path, text: str) -> bool:
+    """Put a composed text in place of `params.yaml`, whole. Returns whether it changed."""
+    path = root / PARAMS
+    if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
-    PARAMS.write_text(text, encoding="utf-8")
+    work = path.with_name(f".{PARAMS}.{os.getpid()}")
+    work.write_text(text, encoding="utf-8")
+    os.replace(work, path)
     return True
 
 

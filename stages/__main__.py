@@ -16,7 +16,7 @@ from pathlib import Path
 
 from schemas.checks import preload
 from schemas.errors import UserError, as_user_error
-from stages.runtime import runlog
+from stages.runtime import runlog, usage
 from stages.runtime.context import StageContext
 from stages.runtime.digest import conf_digest
 from stages.runtime.layout import STAGES
@@ -35,6 +35,7 @@ def run_stage(stage: str, params: Params) -> None:
     if STAGES[stage].writes:
         threading.Thread(target=preload, daemon=True).start()
     context = StageContext.create(stage, params)
+    usage.take()
     status = "failed"
     try:
         context.publish(variant.run(config, context))
@@ -50,6 +51,8 @@ def run_stage(stage: str, params: Params) -> None:
                 "seconds": seconds,
                 "status": status,
                 "rows": context.rows_written(),
+                "tokens": usage.take(),
+                "identity": os.environ.get("LONGLINE_IDENTITY", ""),
             }
         )
     say(f"{stage} done in {seconds} s")

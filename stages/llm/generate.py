@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
+from stages.runtime import usage
 from stages.runtime.progress import track
 from stages.runtime.variant import Settings
 
@@ -67,7 +68,12 @@ def generate(
                 n_prompt_tokens=len(encoded[index]),
                 n_tokens=len(tokens),
             )
-    return [result for result in results if result is not None]
+    done = [result for result in results if result is not None]
+    usage.add(
+        prompt=sum(result.n_prompt_tokens for result in done),
+        completion=sum(result.n_tokens for result in done),
+    )
+    return done
 
 
 @contextmanager

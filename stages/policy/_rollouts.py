@@ -17,6 +17,7 @@ from stages.rewards.build import make_sample, row_status
 from stages.rewards.sample import Reward, RewardModel, Sample
 from stages.rewards.score import score_group
 from stages.rewards.spec import RewardConfig
+from stages.runtime import usage
 
 
 @dataclass
@@ -55,6 +56,10 @@ class Recorder:
             rewards.update(zip(indices, scored, strict=True))
         step = int(trainer_state.global_step)
         places = {i: place for indices in groups.values() for place, i in enumerate(indices)}
+        usage.add(
+            prompt=sum(len(self.tokenizer.encode(text)) for text in prompts),
+            completion=sum(len(ids) for ids in completion_ids),
+        )
         self._open = [
             {
                 "rollout_id": content_id(step, question_id[i], places[i]),

@@ -1,7 +1,9 @@
 """The run log: seconds, rows and machine of every stage run, outside Git and DVC.
 
 Tracked metrics hold results only, so that a re-run is byte-equal; what differs from run to run
-goes here, one JSON object a line, in `.longline/runs.jsonl`. The report reads it.
+goes here, one JSON object a line, in `.longline/runs.jsonl`, or in the file that the environment
+variable LONGLINE_RUN_LOG names (so that the cells of an ablation share one). The report and the
+plan read it.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ from typing import Any
 RUN_LOG = Path(".longline") / "runs.jsonl"
 
 
-def append(entry: dict[str, Any], path: Path = RUN_LOG) -> None:
+def append(entry: dict[str, Any], path: Path | None = None) -> None:
     """Append one line in one locked write, so that lines of parallel stages never mix.
 
     After a line that a crash cut off, the entry starts on a line of its own.
     """
+    path = path or Path(os.environ.get("LONGLINE_RUN_LOG") or RUN_LOG)
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(
         {

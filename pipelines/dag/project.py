@@ -1,0 +1,250 @@
+"""The one adapter to DVC's internals: stages, their state, and the run-cache. Changes nothing.
+
+    project = open_project(Path.cwd(), params_text)
+    project.nodes                       -> {"corpus": Node, ...}, upstream first
+    outlooks(project, ["evaluate"])     -> {"corpus": Outlook, ...}
+
+DVC documents no API for its graph. What is used here (`Repo.index`, outputs' hashes, the run-cache)
+is what `dvc repro` itself decides by; tests compare the two.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.dag.nodes import Node, parse_meta, select, upstream_first
+from pipelines.dag.outlook import Outlook, Will, changes, identity
+from schemas.errors import UserError
+
+
+@dataclass(frozen=True)
+class Project:
+    """A DVC project as it stands, under given parameters."""
+
+    root: Path
+    nodes: dict[str, Node]
+    repo: Any
+    stages: dict[str, Any]
+    """DVC's own stage objects, by name."""
+    producers: dict[str, str]
+    """The stage that makes a path."""
+
+
+def open_project(root: Path, params: str | None = None) -> Project:
+    """Read `dvc.yaml` and `dvc.lock` as they are, with `params` in place of `params.yaml`."""
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
+    root = root.resolve()
+    if not (root / "dvc.yaml").exists():
+        raise UserError(f"no dvc.yaml in {root}", fix="run from the project's folder")
+    try:
+        repo = Repo(str(root), fs=None if params is None else _overlay(root, params))
+        stages = {stage.name: stage for stage in repo.index.stages}
+        edges = {
+            stage.name: sorted(needed.name for needed in repo.index.graph.successors(stage))
+            for stage in stages.values()
+        }
+    except (DvcException, OSError) as error:
+        lock = (root / "dvc.lock").exists() and "dvc.lock" in str(error)
+        raise UserError(
+            f"cannot read the pipeline: {_message(error)}",
+            fix="rm dvc.lock && dvc repro (results are restored from the cache)"
+            if lock
+            else "correct dvc.yaml; `dvc status` shows the same error",
+        ) from error
+    order = upstream_first(edges)
+    return Project(
+        root=root,
+        nodes={name: _node(stages[name], tuple(edges[name])) for name in order},
+        repo=repo,
+        stages=stages,
+        producers={out.def_path: name for name in order for out in stages[name].outs},
+    )
+
+
+def outlooks(
+    project: Project, targets: Iterable[str] = (), force: bool = False
+) -> dict[str, Outlook]:
+    """What `dvc repro` of the targets would do with each stage, upstream first.
+
+    A stage whose upstream is restored is judged by what will be restored, which the run-cache
+    knows. With `force` every stage runs.
+    """
+    from dvc.exceptions import DvcException
+
+    found: dict[str, Outlook] = {}
+    expected: dict[str, Any] = {}  # path -> its hash after the run, None where unknown
+    hashes: dict[str, Any] = {}  # path -> hash of a source, read once
+    try:
+        for name in select(project.nodes, targets):
+            found[name] = _outlook(project, project.stages[name], found, expected, hashes, force)
+    except (DvcException, OSError) as error:
+        raise UserError(f"cannot tell the state of stage '{name}': {_message(error)}") from error
+    return found
+
+
+def _outlook(
+    project: Project,
+    stage: Any,
+    found: dict[str, Outlook],
+    expected: dict[str, Any],
+    hashes: dict[str, Any],
+    force: bool,
+) -> Outlook:
+    from dvc.dependency import ParamsDependency
+
+    reasons: list[str] = []
+    unknown: list[str] = []
+    params: dict[str, Any] = {}
+    sources: dict[str, str | None] = {}
+    made: dict[str, str] = {}
+    current: dict[Any, Any] = {}
+    never_ran = not any(out.hash_info for out in stage.outs)
+    for dep in stage.deps:
+        locked = dep.hash_info.value if dep.hash_info else None
+        if isinstance(dep, ParamsDependency):
+            current[dep] = dep.get_hash()
+            params[dep.def_path] = current[dep].value
+            reasons += changes(locked or {}, current[dep].value)
+            continue
+        producer = _producer(project, dep.def_path)
+        if producer is None:
+            if dep.def_path not in hashes:
+                hashes[dep.def_path] = dep.get_hash() if dep.exists else None
+            current[dep] = hashes[dep.def_path]
+            sources[dep.def_path] = current[dep].value if current[dep] else None
+            if current[dep] is None:
+                reasons.append(f"{dep.def_path} does not exist; the stage will fail")
+            elif current[dep].value != locked:
+                reasons.append(f"{dep.def_path} changed")
+            continue
+        made[dep.def_path] = found[producer].identity
+        current[dep] = expected.get(dep.def_path)
+        if current[dep] is None:
+            unknown.append(producer)
+        elif current[dep].value != locked:
+            reasons.append(f"{dep.def_path} changed")
+    if stage.cmd_changed:
+        reasons.append("its command changed")
+    whole = identity(stage.cmd, params, sources, made)
+
+    if never_ran:
+        reasons = ["it never ran here"]
+    if force or stage.is_callback or stage.always_changed:
+        reasons = ["forced" if force else "it always runs"]
+        return _settled(stage, Will.RUN, reasons, whole, expected, None)
+    if unknown:
+        reasons += [f"{upstream} will run" for upstream in dict.fromkeys(unknown)]
+        return _settled(stage, Will.RUN, reasons, whole, expected, None, certain=False)
+    if stage.frozen:
+        reasons = []
+    if reasons:
+        past = _past_run(project, stage, current)
+    else:
+        reasons = [f"{path} is {state}" for out in stage.outs for path, state in _lost(out)]
+        past = _as_locked(project, stage)
+        if not reasons:
+            return _settled(stage, Will.FRESH, ["nothing changed"], whole, expected, past)
+    if past is not None and past.outs_cached():
+        return _settled(stage, Will.CACHED, reasons, whole, expected, past)
+    return _settled(stage, Will.RUN, reasons, whole, expected, None)
+
+
+def _settled(
+    stage: Any,
+    will: Will,
+    reasons: list[str],
+    whole: str,
+    expected: dict[str, Any],
+    after: Any,
+    certain: bool = True,
+) -> Outlook:
+    """The outlook, with the outputs that the stage will have (`after`) noted for downstream."""
+    hashes = {} if after is None else {out.def_path: out.hash_info for out in after.outs}
+    for out in stage.outs:
+        expected[out.def_path] = hashes.get(out.def_path)
+    return Outlook(stage.name, will, tuple(reasons), whole, certain)
+
+
+def _past_run(project: Project, stage: Any, current: dict[Any, Any]) -> Any:
+    """The stage as a past run with these inputs left it, from DVC's run-cache; None if none did."""
+    from dvc.stage.cache import _get_cache_hash
+    from dvc.stage.serialize import to_single_stage_lockfile
+
+    if any(value is None for value in current.values()):
+        return None
+    before = {dep: dep.hash_info for dep in current}
+    for dep, value in current.items():
+        dep.hash_info = value
+    try:
+        key = _get_cache_hash(to_single_stage_lockfile(stage), key=True)
+    finally:
+        for dep, value in before.items():
+            dep.hash_info = value
+    cache = project.repo.stage_cache
+    folder = Path(cache._get_cache_dir(key))
+    if not folder.is_dir():
+        return None
+    newest = max(folder.iterdir(), key=lambda path: path.stat().st_mtime, default=None)
+    entry = newest and cache._load_cache(key, newest.name)
+    return cache._create_stage(entry, wdir=stage.wdir) if entry else None
+
+
+def _as_locked(project: Project, stage: Any) -> Any:
+    """The stage as `dvc.lock` has it."""
+    from dvc.stage.serialize import to_single_stage_lockfile
+
+    return project.repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
+
+
+def _lost(out: Any) -> list[tuple[str, str]]:
+    return [(str(path), str(state)) for path, state in (out.status() or {}).items()]
+
+
+def _producer(project: Project, path: str) -> str | None:
+    """The stage whose output a dependency is, or lies in."""
+    while path:
+        if path in project.producers:
+            return project.producers[path]
+        path = os.path.dirname(path)
+    return None
+
+
+def _node(stage: Any, upstream: tuple[str, ...]) -> Node:
+    from dvc.dependency import ParamsDependency
+
+    params = [dep for dep in stage.deps if isinstance(dep, ParamsDependency)]
+    return Node(
+        name=stage.name,
+        description=stage.desc or "",
+        command=stage.cmd,
+        deps=tuple(dep.def_path for dep in stage.deps if dep not in params),
+        outs=tuple(out.def_path for out in stage.outs),
+        params=tuple(name for dep in params for name in dep.params),
+        upstream=upstream,
+        **parse_meta(stage.name, stage.meta),
+    )
+
+
+def _overlay(root: Path, params: str) -> Any:
+    """The local file system, in which `params.yaml` has another text."""
+    from dvc.fs import LocalFileSystem
+
+    class Overlay(LocalFileSystem):
+        def open(self, path: Any, mode: str = "r", **options: Any) -> Any:
+            if "r" in mode and os.path.abspath(path) == str(root / "params.yaml"):
+                return io.BytesIO(params.encode()) if "b" in mode else io.StringIO(params)
+            return super().open(path, mode, **options)
+
+    return Overlay()
+
+
+def _message(error: BaseException) -> str:
+    cause = error.__cause__
+    return f"{error}" + (f" ({cause})" if cause is not None else "")

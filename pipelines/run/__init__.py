@@ -1,0 +1,1 @@
+"""Running stages: one process group a stage, bounded by resources, one run a workspace."""

@@ -1,0 +1,113 @@
+"""One run at a time in a workspace: who holds it, and since when.
+
+The lock is the kernel's (flock), so a killed run leaves none behind. The supervisors of its stages
+hold it too until all they started has ended, so the next run never meets a half-stopped stage.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from schemas.errors import UserError
+
+LOCK = Path(".longline") / "run.lock"
+PATIENCE = 30.0
+"""Seconds to wait for a run that has died to finish stopping its stages."""
+
+
+@contextmanager
+def hold_workspace(
+    root: Path,
+    what: str,
+    wait: bool = False,
+    say: Callable[[str], None] = print,
+    stopping: threading.Event | None = None,
+) -> Iterator[int]:
+    """Hold the workspace; yields the lock's file descriptor, for the stages to hold as well.
+
+    Refuses with the holder's name where another run is on, or with `wait` waits until it ends.
+    """
+    path = root / LOCK
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        _acquire(descriptor, wait, say, stopping)
+        entry = {"pid": os.getpid(), "what": what, "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(entry).encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def holder(root: Path) -> str | None:
+    """Who runs in the workspace now; None if nobody does."""
+    path = root / LOCK
+    if not path.exists():
+        return None
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _name(_entry(descriptor))
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(
+    descriptor: int, wait: bool, say: Callable[[str], None], stopping: threading.Event | None
+) -> None:
+    started, said = time.monotonic(), False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            entry = _entry(descriptor)
+            died = not _alive(entry.get("pid"))
+            if not wait and not (died and time.monotonic() - started < PATIENCE):
+                raise UserError(
+                    f"this workspace is in use by {_name(entry)}",
+                    fix="wait for it with --wait, or stop it first",
+                ) from None
+            if not said:
+                said = True
+                say(f"waiting for {_name(entry)}" + (", which is being stopped" if died else ""))
+            if stopping is not None and stopping.wait(0.2):
+                raise UserError("stopped while waiting for the workspace") from None
+            time.sleep(0 if stopping is not None else 0.2)
+
+
+def _entry(descriptor: int) -> dict[str, object]:
+    try:
+        entry = json.loads(os.pread(descriptor, 4096, 0) or b"{}")
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def _name(entry: dict[str, object]) -> str:
+    if not entry:
+        return "another run"
+    return f"`{entry.get('what')}` (process {entry.get('pid')}, since {entry.get('since')})"
+
+
+def _alive(pid: object) -> bool:
+    if not isinstance(pid, int):
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
