@@ -79,7 +79,7 @@ def outlooks(
     from dvc.exceptions import DvcException
 
     found: dict[str, Outlook] = {}
-    expected: dict[str, Any] = {}  # path -> its hash after the run, None where unknown
+    expected: dict[str, Any] = {}  # path -> the output as it will be, None where unknown
     hashes: dict[str, Any] = {}  # path -> hash of a source, read once
     try:
         for name in select(project.nodes, targets):
@@ -104,7 +104,7 @@ def _outlook(
     params: dict[str, Any] = {}
     sources: dict[str, str | None] = {}
     made: dict[str, str] = {}
-    current: dict[Any, Any] = {}
+    current: dict[Any, Any] = {}  # dependency -> what it will be: an output, or a hash
     never_ran = not any(out.hash_info for out in stage.outs)
     for dep in stage.deps:
         locked = dep.hash_info.value if dep.hash_info else None
@@ -128,7 +128,7 @@ def _outlook(
         current[dep] = expected.get(dep.def_path)
         if current[dep] is None:
             unknown.append(producer)
-        elif current[dep].value != locked:
+        elif current[dep].hash_info.value != locked:
             reasons.append(f"{dep.def_path} changed")
     if stage.cmd_changed:
         reasons.append("its command changed")
@@ -166,9 +166,9 @@ def _settled(
     certain: bool = True,
 ) -> Outlook:
     """The outlook, with the outputs that the stage will have (`after`) noted for downstream."""
-    hashes = {} if after is None else {out.def_path: out.hash_info for out in after.outs}
+    known = {} if after is None else {out.def_path: out for out in after.outs}
     for out in stage.outs:
-        expected[out.def_path] = hashes.get(out.def_path)
+        expected[out.def_path] = known.get(out.def_path)
     return Outlook(stage.name, will, tuple(reasons), whole, certain)
 
 
@@ -179,14 +179,17 @@ def _past_run(project: Project, stage: Any, current: dict[Any, Any]) -> Any:
 
     if any(value is None for value in current.values()):
         return None
-    before = {dep: dep.hash_info for dep in current}
-    for dep, value in current.items():
-        dep.hash_info = value
+    before = [(dep, dep.hash_info, dep.meta, dep.obj) for dep in current]
     try:
+        for dep, value in current.items():
+            if hasattr(value, "hash_info"):
+                dep.hash_info, dep.meta = value.hash_info, value.meta
+            else:
+                dep.save()  # as DVC does before it looks: the key holds more than the hash
         key = _get_cache_hash(to_single_stage_lockfile(stage), key=True)
     finally:
-        for dep, value in before.items():
-            dep.hash_info = value
+        for dep, *values in before:
+            dep.hash_info, dep.meta, dep.obj = values
     cache = project.repo.stage_cache
     folder = Path(cache._get_cache_dir(key))
     if not folder.is_dir():

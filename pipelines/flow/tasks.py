@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from prefect import Task, allow_failure
+from prefect import Task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, StateType
 from prefect.context import TaskRunContext
-from prefect.futures import PrefectFuture
+from prefect.futures import PrefectFuture, PrefectTaskRunFuture
 from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed
 
@@ -73,7 +73,30 @@ def submit_stage(
         retry_delay_seconds=RETRY_DELAY,
         retry_condition_fn=again,
     )
-    return task.submit(wait_for=[allow_failure(future) for future in upstream])
+    return task.submit(wait_for=[_Ended(future) for future in upstream])
+
+
+class _Ended(PrefectTaskRunFuture[Any]):
+    """An upstream future to wait for whichever way it ends.
+
+    Prefect starts no task after one that was skipped or cancelled, and would leave it without a
+    word; here each stage judges its upstream by itself, and says so in its state.
+    """
+
+    def __init__(self, future: PrefectFuture[Any]) -> None:
+        super().__init__(future.task_run_id)
+        self._future = future
+
+    def wait(self, timeout: float | None = None) -> None:
+        self._future.wait(timeout)
+        if self._future.state.is_final():
+            self._final_state = Completed(data="ended")  # without data Prefect looks for a result
+
+    def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> None:
+        self.wait(timeout)
+
+    def add_done_callback(self, fn: Callable[[PrefectFuture[Any]], None]) -> None:
+        self._future.add_done_callback(fn)
 
 
 def stage_state(run: Run, row: PlanRow, priority: float) -> State[Any]:
