@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from pipelines.commands.ablate import ablate
 from pipelines.commands.run import plan, run
 
 
@@ -46,6 +47,7 @@ def main(debug: bool) -> None:
 
 main.add_command(plan)
 main.add_command(run)
+main.add_command(ablate)
 
 
 @main.command()

@@ -95,3 +95,30 @@ def groups(root: Path = CONF) -> dict[str, list[str]]:
         if group != ".":
             found.setdefault(group, []).append(path.stem)
     return found
+
+
+def sweep(override: str) -> tuple[str, list[str]]:
+    """A key and the values that an override sweeps over; one value where it sweeps over none.
+
+    >>> sweep("distractors=random,tiered")
+    ('distractors', ['random', 'tiered'])
+
+    Takes Hydra's choices (`a,b`, `choice(a,b)`) and ranges (`range(0,3)`); raises `UserError`.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_override(override)
+        if not parsed.is_sweep_override():
+            return parsed.get_key_element(), [parsed.get_value_element_as_str()]
+        if not parsed.is_discrete_sweep():
+            raise UserError(
+                f"'{override}' has no list of values",
+                fix="name the values, as in distractors=random,tiered or seed.train=range(0,3)",
+            )
+        return parsed.get_key_element(), list(parsed.sweep_string_iterator())
+    except HydraException as error:
+        raise UserError(
+            f"cannot read '{override}': {str(error).strip()}", fix="-S KEY=VALUE,VALUE"
+        ) from error

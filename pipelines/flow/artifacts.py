@@ -53,6 +53,11 @@ def show_plan(plan: Plan) -> Any:
 
 
 @_shown
+def show_markdown(name: str, text: str) -> Any:
+    return create_markdown_artifact(key=artifact_key(name), markdown=text)
+
+
+@_shown
 def start_progress() -> Any:
     return create_progress_artifact(0.0, key="progress", description="Stages done")
 

@@ -78,7 +78,7 @@ def pipeline(
     try:
         with (
             stop_signals(stopping),
-            stop_when_cancelled(_flow_run_id(), stopping),
+            stop_when_cancelled(flow_run_id(), stopping),
             hold_workspace(root, _command(targets, chosen), wait, logger.info, stopping) as lock,
         ):
             plan = make_plan(root, targets, chosen, force)
@@ -197,7 +197,7 @@ def _secrets(blocks: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _flow_run_id() -> Any:
+def flow_run_id() -> Any:
     context = FlowRunContext.get()
     return context.flow_run.id if context is not None and context.flow_run is not None else None
 

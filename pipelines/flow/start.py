@@ -30,6 +30,7 @@ def prefect_api(say: Callable[[str], None], meanwhile: Callable[[], object]) -> 
             temporary_settings,
         )
 
+        import pipelines.flow.ablation
         import pipelines.flow.pipeline  # noqa: F401 - slow, so while the server boots
 
         meanwhile()
@@ -57,7 +58,7 @@ def _send_everything() -> None:
     EventsWorker.drain_all(timeout=10, at_exit=False)
 
 
-def run_on_terminal(name: str, meanwhile: Callable[[], object], **parameters: Any) -> bool:
+def run_on_terminal(flow_name: str, meanwhile: Callable[[], object], **parameters: Any) -> bool:
     """Run a flow in this process and show it on the terminal. Returns whether it completed.
 
     `meanwhile` is for what can fail early: it is done before the flow is begun.
@@ -65,10 +66,12 @@ def run_on_terminal(name: str, meanwhile: Callable[[], object], **parameters: An
     import click
 
     with prefect_api(lambda line: click.echo(line, err=True), meanwhile):
+        from pipelines.flow.ablation import ablation
         from pipelines.flow.console import log_to_terminal
         from pipelines.flow.pipeline import pipeline
 
         log_to_terminal()
-        state = {"pipeline": pipeline}[name](**parameters, return_state=True)
+        flow: Any = {"pipeline": pipeline, "ablation": ablation}[flow_name]
+        state = flow(**parameters, return_state=True)
         click.echo(f"{str(state.name).lower()}: {state.message}", err=True)
         return bool(state.is_completed())

@@ -73,10 +73,10 @@ def submit_stage(
         retry_delay_seconds=RETRY_DELAY,
         retry_condition_fn=again,
     )
-    return task.submit(wait_for=[_Ended(future) for future in upstream])
+    return task.submit(wait_for=[Ended(future) for future in upstream])
 
 
-class _Ended(PrefectTaskRunFuture[Any]):
+class Ended(PrefectTaskRunFuture[Any]):
     """An upstream future to wait for whichever way it ends.
 
     Prefect starts no task after one that was skipped or cancelled, and would leave it without a

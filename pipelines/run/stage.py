@@ -30,6 +30,17 @@ _FRESH = "didn't change, skipping"
 _RESTORED = "is cached - skipping run, checking out outputs"
 _BUSY = "is busy, it is being blocked by"
 _LOCKED = "Unable to acquire lock"
+_CHATTER = (
+    "To track the changes with git, run:",
+    "\tgit add ",
+    "To enable auto staging, run:",
+    "\tdvc config core.autostage true",
+    "Use `dvc push` to send",
+    "Data and pipelines are up to date.",
+    "Updating lock file 'dvc.lock'",
+    "Generating lock file 'dvc.lock'",
+)
+"""What DVC says after every single stage; it would fill the log."""
 
 
 class StageFailed(Exception):
@@ -211,7 +222,8 @@ def _supervised(
                 how = how or "restored"
             if text.strip():
                 tail.append(text)
-                on_line(text)
+                if not text.startswith(_CHATTER):
+                    on_line(text)
         status = process.wait()
     finally:
         ended.set()

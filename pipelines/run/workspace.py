@@ -29,12 +29,13 @@ def hold_workspace(
     wait: bool = False,
     say: Callable[[str], None] = print,
     stopping: threading.Event | None = None,
+    lock: Path = LOCK,
 ) -> Iterator[int]:
     """Hold the workspace; yields the lock's file descriptor, for the stages to hold as well.
 
     Refuses with the holder's name where another run is on, or with `wait` waits until it ends.
     """
-    path = root / LOCK
+    path = root / lock
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
