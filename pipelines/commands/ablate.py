@@ -37,8 +37,8 @@ def ablate(
     longline ablate reward
     longline ablate -S distractors=random,tiered -S seed.train=0,1,2
     """
+    from pipelines.ablate.plan_text import grid_summary
     from pipelines.ablate.planning import plan_grid
-    from pipelines.ablate.wording_plan import grid_summary
     from pipelines.flow.start import run_on_terminal
 
     root = Path.cwd()

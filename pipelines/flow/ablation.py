@@ -36,8 +36,8 @@ from pipelines.ablate.cell import (
 )
 from pipelines.ablate.grid import choose_grid
 from pipelines.ablate.outcome import Outcome, write_outcome
+from pipelines.ablate.plan_text import grid_summary
 from pipelines.ablate.planning import CellPlan, Execution, GridPlan, plan_grid
-from pipelines.ablate.wording_plan import grid_summary
 from pipelines.dag.nodes import ancestors
 from pipelines.flow.artifacts import set_progress, show_markdown, show_report, start_progress
 from pipelines.flow.pipeline import flow_run_id
@@ -165,8 +165,12 @@ def run_grid(run: AblationRun) -> None:
 
 
 def _submit(name: str, do: Any, upstream: Sequence[PrefectFuture[Any]]) -> PrefectFuture[Any]:
+    def work() -> State[Any]:
+        state: State[Any] = do()
+        return state
+
     task: Task[..., Any] = Task(
-        fn=lambda: do(), name=name.split(" ")[0], task_run_name=name, cache_policy=NO_CACHE,
+        fn=work, name=name.split(" ")[0], task_run_name=name, cache_policy=NO_CACHE,
         persist_result=False,
     )  # fmt: skip
     return task.submit(wait_for=[Ended(future) for future in upstream])

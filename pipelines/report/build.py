@@ -9,19 +9,15 @@ run leaves a note with the command that runs it. Files are replaced in one step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
-from pipelines.report import estimates
 from pipelines.report.accounting import accounts, stage_times
 from pipelines.report.docs import write_data_docs, write_text
 from pipelines.report.evaluation import evaluation, headline
 from pipelines.report.facts import Workspace, git_revision
+from pipelines.report.html import environment
 from pipelines.report.integrity import checks
 from pipelines.report.learning import learning_curves
 from pipelines.report.lineage import draw, lineage
@@ -29,7 +25,6 @@ from pipelines.report.quality import distributions, quality
 from pipelines.report.samples import RULE, rollout_group, samples
 from stages.runtime.layout import STAGES
 
-TEMPLATES = Path(__file__).parent / "templates"
 INDEX = Path("reports") / "index.html"
 SECTIONS = (
     ("headline", "Headline"),
@@ -92,23 +87,6 @@ def render(workspace: Workspace, documented: list[str]) -> str:
         rule=RULE,
         group=rollout_group(workspace),
     )  # fmt: skip
-
-
-def environment() -> Environment:
-    """Jinja with escaping on for every template, and the number formats as filters."""
-    loaded = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    filters: dict[str, Callable[..., Any]] = {
-        "num": estimates.number,
-        "count": estimates.count,
-        "seconds": estimates.seconds,
-    }
-    loaded.filters.update(filters)
-    style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    loaded.globals["style"] = Markup(style)  # noqa: S704  our own file
-    return loaded
 
 
 def _configuration(workspace: Workspace) -> list[tuple[str, str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from markupsafe import Markup
 from pipelines.report.estimates import number
 
 WIDTH = 4.6
-_INK, _MUTED, _LINE = "#010203", "#010204", "#010205"
+_INK, _MUTED, _LINE, _PAPER = "#010203", "#010204", "#010205", "#010206"
 SERIES = ("#010211", "#010212", "#010213", "#010214", "#010215")
 """Series colours: Okabe and Ito's palette, defined in style.css as --c1 to --c5."""
 MARKERS = ("o", "s", "^", "D", "v")
@@ -27,6 +28,7 @@ _CSS = {
     _INK: "currentColor",
     _MUTED: "var(--muted)",
     _LINE: "var(--line)",
+    _PAPER: "var(--bg)",
     **{colour: f"var(--c{i})" for i, colour in enumerate(SERIES, 1)},
 }
 
@@ -51,6 +53,18 @@ class Points:
     y: Sequence[float | None]
     low: Sequence[float | None] | None = None
     high: Sequence[float | None] | None = None
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One row of a dot chart: an estimate, and the single values that it sums up."""
+
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+    singles: Sequence[float] = ()
+    series: int = 0
 
 
 def line_chart(
@@ -176,6 +190,58 @@ def comparison_chart(
     alt = f"{title}. " + "; ".join(f"{b}, {s}: {v} [{lo}, {hi}]" for b, s, v, lo, hi, _ in table)
     return Chart(title, alt, _svg(title, draw, height, whole=True),
                  ("bucket", "system", value, "low", "high", "n"), tuple(table))  # fmt: skip
+
+
+def dot_chart(
+    title: str, dots: Sequence[Dot], *, name: str, x: str, table: tuple[Sequence[str],
+    Sequence[Sequence[Any]]], reference: float | None = None,
+) -> Chart:  # fmt: skip
+    """A row for each estimate, its label above it, its single values below it as open circles.
+
+    `name` sets the drawing's ids apart from those of other charts on the page; `reference` is a
+    value that a dashed line marks. A row without a value says so.
+    """
+    wrapped = [_two_lines(dot.label) for dot in dots]
+    lines = max((len(label) for label in wrapped), default=1)
+    row = 0.42 + 0.17 * lines  # inches
+
+    def draw(axes: Any) -> None:
+        for y, (dot, label) in enumerate(zip(dots, wrapped, strict=True)):
+            colour = SERIES[dot.series % len(SERIES)]
+            axes.annotate("\n".join(label), (0, y), xycoords=("axes fraction", "data"),
+                          xytext=(2, 8), textcoords="offset points", va="bottom",
+                          bbox={"facecolor": _PAPER, "linewidth": 0, "pad": 1})  # fmt: skip
+            if dot.value is None:
+                axes.annotate("no value", (0, y), xycoords=("axes fraction", "data"),
+                              xytext=(2, 0), textcoords="offset points", va="center",
+                              color=_MUTED)  # fmt: skip
+                continue
+            if dot.low is not None and dot.high is not None:
+                axes.hlines(y, dot.low, dot.high, color=colour, linewidth=2)
+            axes.plot([dot.value], [y], color=colour, marker=MARKERS[dot.series % len(MARKERS)],
+                      markersize=6)  # fmt: skip
+            axes.plot(dot.singles, [y + 0.1 / row] * len(dot.singles), linestyle="none",
+                      marker="o", markersize=4, markerfacecolor="none", color=_MUTED)  # fmt: skip
+        if reference is not None:
+            axes.axvline(reference, color=_MUTED, linewidth=1, linestyle="--")
+        _finish(axes, x, "", legend=0)
+        axes.margins(x=0.08)
+        axes.locator_params(axis="x", nbins=5)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        axes.set_ylim(len(dots) - 0.62, -0.45 - (0.1 + 0.17 * lines) / row)
+
+    alt = f"{title}. " + "; ".join(
+        f"{dot.label}: {number(dot.value)} [{number(dot.low)}, {number(dot.high)}]" for dot in dots
+    )
+    columns, rows = table
+    return Chart(title, alt, _svg(name, draw, 0.75 + row * len(dots)), tuple(columns),
+                 tuple(map(tuple, rows)))  # fmt: skip
+
+
+def _two_lines(text: str, width: int = 48) -> list[str]:
+    lines = textwrap.wrap(text, width)
+    return lines if len(lines) <= 2 else [lines[0], f"{lines[1][: width - 2]} …"]
 
 
 def _series_table(

@@ -15,7 +15,7 @@ MINUS = "−"
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean of `n` values with a 95 % bootstrap interval; None where there is too little data."""
+    """A mean of `n` values with a 95 % interval; None where there is too little data."""
 
     value: float | None
     low: float | None

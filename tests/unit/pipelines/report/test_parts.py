@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pipelines.report.accounting import balance, stage_times
-from pipelines.report.charts import Points, bar_chart, line_chart
+from pipelines.report.charts import Dot, Points, bar_chart, dot_chart, line_chart
 from pipelines.report.estimates import Estimate, number, seconds
 from pipelines.report.evaluation import bucket_label, headline
 from pipelines.report.facts import Workspace
@@ -60,6 +60,13 @@ def test_charts_are_themed_and_safe() -> None:
     assert "var(--c1)" in chart.svg
     assert "http" not in chart.svg
     assert chart.rows == (("1", "0.000"), ("2", "–"))
+    dots = [
+        Dot("<i> $x$ " + "long " * 40, 0.5, 0.4, 0.6, [0.4, 0.6]), Dot("none", None, None, None)
+    ]  # fmt: skip
+    drawn = dot_chart("t", dots, name="t", x="x", table=(["<a>"], [[1]]), reference=0.0)
+    assert "&lt;i&gt; $x$" in drawn.svg and "…" in drawn.svg and "no value" in drawn.svg
+    assert "#0102" not in drawn.svg
+    assert (drawn.columns, drawn.rows) == (("<a>",), ((1,),))
     hostile = bar_chart("t", ["<script>", "$a"], {"n": [1, 2]}, x="<x>", y="n")
     assert "<script>" not in hostile.svg
     assert "&lt;script&gt;" in hostile.svg
