@@ -13,6 +13,7 @@ import click
 
 from pipelines.commands.ablate import ablate
 from pipelines.commands.run import plan, run
+from pipelines.commands.serve import serve
 
 
 class Group(click.Group):
@@ -48,6 +49,7 @@ def main(debug: bool) -> None:
 main.add_command(plan)
 main.add_command(run)
 main.add_command(ablate)
+main.add_command(serve)
 
 
 @main.command()

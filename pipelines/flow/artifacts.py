@@ -74,7 +74,8 @@ def show_metrics(root: Path, node: Node) -> None:
     """The metrics and curves among a stage's outputs, as tables and images."""
     for out in node.outs:
         path = root / out
-        key = artifact_key(f"{node.name}-{path.parent.name}-{path.stem}")
+        kind = "metrics" if path.suffix == ".json" else "curves"
+        key = artifact_key(f"{path.stem}-{kind}")
         description = f"{out} of stage {node.name}"
         if path.suffix == ".json" and path.is_file():
             values = flat(json.loads(path.read_text(encoding="utf-8")))

@@ -8,6 +8,7 @@ that `prefect server start` shows them later), and dies with this process in wha
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from pathlib import Path
 from schemas.errors import UserError
 
 PATIENCE = 60.0
+_HERE = frozenset({"0.0.0.0", "::", "localhost"})  # noqa: S104 - compared with, not bound to
 SUPERVISOR = Path(__file__).parents[1] / "run" / "supervise.py"
 
 
@@ -50,16 +52,20 @@ class Server:
 
 
 @contextlib.contextmanager
-def temporary_server() -> Iterator[Server]:
-    """A server on a free loopback port, ended with the context; it still boots when yielded."""
-    port = free_port()
+def temporary_server(host: str = "127.0.0.1", port: int | None = None) -> Iterator[Server]:
+    """A server, ended with the context; it still boots when yielded. Default: a free loopback port.
+
+    Raises `UserError` where the port is taken.
+    """
+    port = free_port() if port is None else _checked(host, port)
+    url = f"http://{'127.0.0.1' if host in _HERE else host}:{port}"
     alive, notify = os.pipe()
     environment = {
         **os.environ,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_API_HOST": "127.0.0.1",
+        "PREFECT_SERVER_API_HOST": host,
         "PREFECT_SERVER_API_PORT": str(port),
-        "PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_UI_API_URL": f"{url}/api",
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
         "DO_NOT_TRACK": "1",
     }
@@ -67,17 +73,40 @@ def temporary_server() -> Iterator[Server]:
         [
             sys.executable, "-S", "-E", str(SUPERVISOR), str(alive), "1", "all", "--",
             sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app",
-            "--host", "127.0.0.1", "--port", str(port), "--log-level", "critical",
+            "--host", host, "--port", str(port), "--log-level", "critical",
         ],
         env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, pass_fds=(alive,), start_new_session=True,
     )  # fmt: skip
     os.close(alive)
     try:
-        yield Server(f"http://127.0.0.1:{port}", process)
+        yield Server(url, process)
     finally:
         os.close(notify)
         process.wait()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _checked(host: str, port: int) -> int:
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"cannot listen on {host}:{port}: {error}",
+            fix="another --port, or PREFECT_API_URL of the server that is there",
+        ) from error
+    return port
 
 
 def free_port() -> int:
