@@ -140,7 +140,8 @@ def _outlook(
         reasons = ["forced" if force else "it always runs"]
         return _settled(stage, Will.RUN, reasons, whole, expected, None)
     if unknown:
-        reasons += [f"{upstream} will run" for upstream in dict.fromkeys(unknown)]
+        if not never_ran:
+            reasons += [f"{upstream} will run" for upstream in dict.fromkeys(unknown)]
         return _settled(stage, Will.RUN, reasons, whole, expected, None, certain=False)
     if stage.frozen:
         reasons = []
