@@ -2,7 +2,8 @@
 
 Reads and checks `params.yaml`, runs the stage's variant, checks and publishes its outputs, and
 appends to the run log. Exit status 0 on success; 1 with one readable message on an error that a
-user can mend; any other exception shows its traceback, since it is a defect of Longline.
+user can mend, 130 after Ctrl-C; any other exception shows its traceback, since it is a defect of
+Longline.
 """
 
 from __future__ import annotations
@@ -88,6 +89,9 @@ def main(arguments: list[str]) -> int:
         else:
             run_stage(names[0], params)
         return 0
+    except KeyboardInterrupt:
+        print("error: interrupted\n  fix: dvc repro (it goes on from here)", file=sys.stderr)
+        return 130
     except Exception as error:
         readable = as_user_error(error)
         if readable is None or debug:

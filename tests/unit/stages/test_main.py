@@ -35,6 +35,8 @@ def run(config, context):
         raise UserError("13 rows", fix="take 12")
     if config.rows == 14:
         raise ZeroDivisionError("a defect")
+    if config.rows == 15:
+        raise KeyboardInterrupt
     writer = context.writer("rubrics")
     for number in range(config.rows):
         noise = hashlib.shake_256(str(number).encode()).hexdigest(1000)
@@ -96,6 +98,14 @@ def test_a_users_error_has_no_traceback_and_a_defect_has_one(workspace: Path) ->
     assert "ZeroDivisionError: a defect" in defect.stderr
     assert [e["status"] for e in runlog.read(workspace / runlog.RUN_LOG)] == ["failed"] * 3
     assert not (workspace / "data").exists()
+
+
+def test_an_interrupted_stage_has_no_traceback(workspace: Path) -> None:
+    add_variant(workspace, rows=15)
+    done = door(workspace, "rubrics")
+    assert done.returncode == 130
+    assert done.stderr == "error: interrupted\n  fix: dvc repro (it goes on from here)\n"
+    assert not list((workspace / ".work").iterdir())
 
 
 def test_the_guard_stops_when_conf_has_changed(workspace: Path) -> None:
