@@ -9,6 +9,7 @@ Longline.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
 import time
@@ -60,7 +61,17 @@ def run_stage(stage: str, params: Params) -> None:
 
 
 def check_params(params: Params) -> None:
-    """The guard stage: `params.yaml` must be what `conf/` composes to."""
+    """The guard stage: `params.yaml` must be what `conf/` composes to, and `corpus.path` there.
+
+    DVC itself says only that a dependency is missing, before the corpus stage can say more.
+    """
+    path = Path(str(params.raw["corpus"]["path"]))
+    if not path.exists():
+        raise UserError(
+            f"corpus.path: no file or folder '{path}'",
+            fix=f"mkdir -p {shlex.quote(str(path))} and put the documents there, or correct "
+            "corpus.path",
+        )
     found = conf_digest(Path("conf"))
     if found != params.conf_digest:
         raise UserError(

@@ -122,6 +122,13 @@ def test_the_guard_stops_when_conf_has_changed(workspace: Path) -> None:
     assert [path.name for path in (workspace / "reports").iterdir()] == ["params.json"]
 
 
+def test_the_guard_names_a_corpus_path_that_is_not_there(workspace: Path) -> None:
+    (workspace / "inputs").rmdir()
+    stopped = door(workspace, "params")
+    assert stopped.returncode == 1
+    assert "corpus.path: no file or folder 'inputs'\n  fix: mkdir -p inputs and" in stopped.stderr
+
+
 @pytest.mark.parametrize("arguments", [(), ("rubrics", "judge"), ("rubric",)])
 def test_wrong_arguments_name_the_stages(workspace: Path, arguments: tuple[str, ...]) -> None:
     done = door(workspace, *arguments)
