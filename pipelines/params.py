@@ -26,7 +26,7 @@ def compose_text(overrides: Sequence[str] = (), root: Path | None = None) -> str
     from hydra import compose, initialize_config_dir
     from hydra.core.plugins import Plugins
     from hydra.errors import HydraException
-    from omegaconf import OmegaConf
+    from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     from stages.runtime.digest import conf_digest
@@ -47,10 +47,18 @@ def compose_text(overrides: Sequence[str] = (), root: Path | None = None) -> str
         OmegaConf.resolve(composed)
         return str(OmegaConf.to_yaml(composed))
     except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+        beside = getattr(error.__cause__, "parent_node", None)
+        if isinstance(beside, DictConfig):  # a key that is not there, as Hydra finds out
+            raise UserError(
+                f"cannot compose {CONF}/ with {list(overrides)}: there is no key "
+                f"'{getattr(error.__cause__, 'full_key', '')}'",
+                allowed=[str(key) for key in beside],
+                fix="use one of these, or `longline params show` for the groups",
+            ) from error
         raise UserError(
             f"cannot compose {CONF}/ with {list(overrides) or 'no overrides'}: "
             f"{str(error).strip()}",
-            fix="`longline params show` lists the groups and keys there are",
+            fix="`longline params show` lists the groups and their choices",
         ) from error
     finally:
         sys.path.remove(plugins)

@@ -7,12 +7,14 @@ DuckDB client. Views point at the Parquet shards, so they are never stale.
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import duckdb
 
 from schemas.duck import connect, name, quoted
 from schemas.errors import UserError
+from schemas.read import untrusted
 
 
 def dataset_folders(data: Path) -> list[Path]:
@@ -34,6 +36,8 @@ def write_catalog(data: Path, file: Path) -> list[str]:
     """
     if file.exists() and not _is_duckdb(file):
         raise UserError(f"{file} is not a DuckDB file; it was left as it is", fix="name a new file")
+    if not file.parent.is_dir():
+        raise UserError(f"no folder {file.parent}", fix=f"mkdir -p {shlex.quote(str(file.parent))}")
     work = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
         with duckdb.connect(str(work)) as connection:
@@ -50,6 +54,7 @@ def _is_duckdb(file: Path) -> bool:
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, data: Path) -> list[str]:
+    """Make the views; returns their names. `UserError` names a dataset that cannot be read."""
     folders = dataset_folders(data)
     if not folders:
         raise UserError(f"no dataset in {data}/", fix="dvc repro")
@@ -59,8 +64,11 @@ def create_views(connection: duckdb.DuckDBPyConnection, data: Path) -> list[str]
             (folder.name, folder / "part-*.parquet"),
             (f"{folder.name}_quarantine", folder / "_quarantine" / "part-*.parquet"),
         ):
-            connection.execute(
-                f"CREATE VIEW {name(view)} AS SELECT * FROM read_parquet({quoted(pattern)})"
-            )
+            try:
+                connection.execute(
+                    f"CREATE VIEW {name(view)} AS SELECT * FROM read_parquet({quoted(pattern)})"
+                )
+            except (duckdb.IOException, duckdb.InvalidInputException) as error:
+                raise untrusted(folder, str(error).splitlines()[0]) from error
             names.append(view)
     return names

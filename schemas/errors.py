@@ -55,7 +55,7 @@ def as_user_error(error: BaseException) -> UserError | None:
         return UserError(
             f"the disk is full: {text.splitlines()[0]}",
             fix="free space (`dvc gc -w`, or empty .work/), then run the same command again; "
-            "no dataset was changed",
+            "nothing half-written was published (`dvc checkout` brings back the last datasets)",
         )
     if isinstance(error, MemoryError) or any(sign in text for sign in _NO_MEMORY):
         return UserError(

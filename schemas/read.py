@@ -44,15 +44,15 @@ class Dataset:
             shards = [(str(shard["file"]), str(shard["sha256"])) for shard in meta["shards"]]
             int(meta["accounting"]["out"])
         except (ValueError, KeyError, TypeError) as error:
-            raise _corrupt(meta_file, f"{type(error).__name__}: {error}") from error
+            raise untrusted(folder, f"{type(error).__name__}: {error}", meta_file) from error
         dataset = cls(folder, meta)
         if verify:
             for file, sha256 in shards:
                 path = folder / file
                 if not path.exists():
-                    raise _corrupt(path, "the shard is missing")
+                    raise untrusted(folder, "the shard is missing", path)
                 if file_hash(path) != sha256:
-                    raise _corrupt(path, "its bytes are not those that were written")
+                    raise untrusted(folder, "its bytes are not those that were written", path)
         return dataset
 
     @property
@@ -84,13 +84,14 @@ class Dataset:
                 for batch in result.to_arrow_reader(_BATCH):
                     yield from batch.to_pylist()
             except (duckdb.IOException, duckdb.InvalidInputException) as error:
-                raise _corrupt(self.folder, str(error).splitlines()[0]) from error
+                raise untrusted(self.folder, str(error).splitlines()[0]) from error
 
 
-def _corrupt(path: Path, what: str) -> UserError:
-    folder = shlex.quote(str(path.parent if path.suffix else path))
+def untrusted(folder: Path, what: str, file: Path | None = None) -> UserError:
+    """What is wrong with a dataset (or one file of it), and the command that restores it."""
+    place = shlex.quote(str(folder))
     return UserError(
-        f"{path} cannot be trusted: {what}",
-        fix=f"rm -r {folder} && dvc checkout {folder}  (where DVC's cache lacks it: rm -r {folder} "
+        f"{file or folder} cannot be trusted: {what}",
+        fix=f"rm -r {place} && dvc checkout {place}  (where DVC's cache lacks it: rm -r {place} "
         "&& dvc repro)",
     )

@@ -2,12 +2,14 @@
 
 Reads and checks `params.yaml`, runs the stage's variant, checks and publishes its outputs, and
 appends to the run log. Exit status 0 on success; 1 with one readable message on an error that a
-user can mend; any other exception shows its traceback, since it is a defect of Longline.
+user can mend, 130 after Ctrl-C; any other exception shows its traceback, since it is a defect of
+Longline.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
 import time
@@ -59,7 +61,17 @@ def run_stage(stage: str, params: Params) -> None:
 
 
 def check_params(params: Params) -> None:
-    """The guard stage: `params.yaml` must be what `conf/` composes to."""
+    """The guard stage: `params.yaml` must be what `conf/` composes to, and `corpus.path` there.
+
+    DVC itself says only that a dependency is missing, before the corpus stage can say more.
+    """
+    path = Path(str(params.raw["corpus"]["path"]))
+    if not path.exists():
+        raise UserError(
+            f"corpus.path: no file or folder '{path}'",
+            fix=f"mkdir -p {shlex.quote(str(path))} and put the documents there, or correct "
+            "corpus.path",
+        )
     found = conf_digest(Path("conf"))
     if found != params.conf_digest:
         raise UserError(
@@ -88,6 +100,9 @@ def main(arguments: list[str]) -> int:
         else:
             run_stage(names[0], params)
         return 0
+    except KeyboardInterrupt:
+        print("error: interrupted\n  fix: dvc repro (it goes on from here)", file=sys.stderr)
+        return 130
     except Exception as error:
         readable = as_user_error(error)
         if readable is None or debug:

@@ -27,6 +27,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, composed: str) ->
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
     shutil.copytree(ROOT / "pipelines" / "hydra", tmp_path / "pipelines" / "hydra")
     (tmp_path / "params.yaml").write_text(composed, encoding="utf-8")
+    (tmp_path / "inputs").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

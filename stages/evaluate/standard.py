@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from schemas.errors import UserError
 from schemas.ids import seeded
@@ -28,8 +28,9 @@ from stages.llm.prompts import load_template, render_prompt
 from stages.llm.reward_model import load_reward_model, score, sequence
 from stages.llm.tokenizer import load_causal_lm, load_tokenizer
 from stages.rewards.build import entities_by_question, make_sample, row_status
+from stages.rewards.response import parse_response
 from stages.rewards.score import score_group
-from stages.rewards.spec import RewardConfig
+from stages.rewards.spec import RewardConfig, RewardModelTerm
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
 from stages.runtime.seeds import deterministic, device
@@ -45,11 +46,19 @@ class Config(StageConfig):
     split: Literal["validation", "test"]
     samples: int = Field(ge=1, description="Samples a question; at most candidates.samples")
     sampling: Sampling
-    best_of: tuple[int, ...] = Field(min_length=1)
+    best_of: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     view: Literal["long", "short"]
     prompt: str
     candidates_seed: int = Field(ge=0)
     seed: int = Field(ge=0)
+
+    @field_validator("reward")
+    @classmethod
+    def _programmatic(cls, reward: RewardConfig) -> RewardConfig:
+        named = [n for n, term in reward.terms.items() if isinstance(term, RewardModelTerm)]
+        if named:
+            raise ValueError(f"the reward that is measured cannot use a reward model: {named}")
+        return reward
 
 
 def run(config: Config, context: StageContext) -> dict[str, Any]:
@@ -74,6 +83,7 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
             f"evaluate: no candidates for the {config.split} split",
             fix=f"raise candidates.questions.{config.split} above 0",
         )
+    check_candidates(config, chosen, candidates)
     entities = entities_by_question(context.read("rubrics"))
     slices = {item.question["question_id"]: slice_columns(item) for item in chosen}
 
@@ -156,18 +166,39 @@ def slice_columns(item: Item) -> dict[str, Any]:
     }
 
 
+def check_candidates(
+    config: Config,
+    chosen: Sequence[Item],
+    candidates: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> None:
+    """The candidates must be enough, and answers to the very prompts that the policy gets.
+
+    Their citations would else be read against the numbers of another prompt.
+    """
+    for item in chosen:
+        drawn = candidates[item.question["question_id"]]
+        for name, wanted in (("samples", config.samples), ("best_of", max(config.best_of))):
+            if len(drawn) < wanted:
+                raise UserError(
+                    f"evaluate.{name} asks for {wanted} candidates, but a question has "
+                    f"{len(drawn)}",
+                    fix=f"lower evaluate.{name} or raise candidates.samples",
+                )
+        if any(row["prompt_hash"] != item.prompt.hash for row in drawn):
+            raise UserError(
+                "evaluate renders other prompts than the candidates answered (candidates: view "
+                f"{drawn[0]['view']}; evaluate: view {config.view}, prompt {config.prompt})",
+                fix="leave evaluate.view and evaluate.prompt as candidates has them",
+            )
+
+
 def warmup_answers(
     chosen: Sequence[Item], candidates: Mapping[str, Sequence[Mapping[str, Any]]], config: Config
 ) -> list[Answers]:
-    """The first samples of each question. `UserError` if there are fewer than asked for."""
+    """The first samples of each question."""
     answers: list[Answers] = []
     for item in chosen:
         drawn = sorted(candidates[item.question["question_id"]], key=lambda row: row["sample"])
-        if len(drawn) < config.samples:
-            raise UserError(
-                f"evaluate.samples is {config.samples}, but a question has {len(drawn)} candidates",
-                fix="lower evaluate.samples or raise candidates.samples",
-            )
         answers.append([(r["text"], r["finish_reason"]) for r in drawn[: config.samples]])
     return answers
 
@@ -226,7 +257,10 @@ def answer_rows(
     entities: Mapping[str, tuple[str, ...]],
     slices: Mapping[str, Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """The reward and its raw terms, for each sample of each question."""
+    """The reward and its raw terms, for each sample of each question.
+
+    A term that has a value keeps it, with the response's status, where another term failed.
+    """
     rows = []
     for item, drawn in zip(chosen, answers, strict=True):
         question_id = item.question["question_id"]
@@ -236,8 +270,9 @@ def answer_rows(
         for number, (sample, reward) in enumerate(
             zip(samples, score_group(config.reward, samples), strict=True)
         ):
+            response = row_status(parse_response(sample.text, sample.finish_reason).status)
             for measure, value in (("reward", reward.value), *reward.raw.items()):
-                status = row_status(reward.status) if value is not None else f"failed:{measure}"
+                status = response if value is not None else f"failed:{measure}"
                 rows.append(
                     {
                         **slices[question_id],

@@ -42,7 +42,7 @@ class Config(StageConfig):
     epsilon: float = Field(gt=0, description="Lower clip")
     epsilon_high: float = Field(gt=0, description="Upper clip")
     iterations: int = Field(ge=1, description="Optimiser passes over one batch of rollouts")
-    loss_type: str
+    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"]
     scale_rewards: Literal["group", "batch", "none"]
     hops: tuple[int, ...] | None = Field(description="Train on these hops only; null is all")
     view: Literal["long", "short"]

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from schemas.errors import UserError
 from schemas.ids import content_id
@@ -28,14 +28,16 @@ class Config(StageConfig):
     weights: dict[str, float] = Field(min_length=1, description="Weight of each dimension")
     min_margin: float = Field(gt=0, le=1)
 
+    @field_validator("weights")
+    @classmethod
+    def _some_weight(cls, weights: dict[str, float]) -> dict[str, float]:
+        if min(weights.values()) < 0 or sum(weights.values()) <= 0:
+            raise ValueError("the weights must not be negative and one must be positive")
+        return weights
+
 
 def run(config: Config, context: StageContext) -> dict[str, Any]:
     total = sum(config.weights.values())
-    if total <= 0 or min(config.weights.values()) < 0:
-        raise UserError(
-            f"preferences.weights {config.weights}: weights must not be negative and one must be "
-            "positive"
-        )
     weights = {dimension: weight / total for dimension, weight in config.weights.items()}
     scores: dict[str, dict[str, dict[str, float | None]]] = defaultdict(lambda: defaultdict(dict))
     splits: dict[str, str] = {}
@@ -49,6 +51,7 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
         raise UserError(
             f"preferences.weights names dimension '{sorted(unknown)[0]}', which no judge scored",
             allowed=dimensions,
+            fix="name dimensions of judge.judges, or add a judge there",
         )
     writer = context.writer("preferences")
     pairs: Counter[str] = Counter()

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.errors import UserError
 from stages.runtime.layout import stage_layout
@@ -30,6 +30,16 @@ class Settings(BaseModel):
     """Base of all parameters: unknown keys and NaN are errors and values cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _weights(values: tuple[float, ...]) -> tuple[float, ...]:
+    if min(values) < 0 or sum(values) <= 0:
+        raise ValueError("the weights must not be negative and one must be positive")
+    return values
+
+
+Weights = Annotated[tuple[float, ...], Field(min_length=1), AfterValidator(_weights)]
+"""What to draw by: none negative, and not all zero."""
 
 
 class StageConfig(Settings):
@@ -112,9 +122,11 @@ def checked(model: type[Model], values: Any, where: str) -> Model:
                 fix="correct the value in conf/ and run `longline params compose`",
             ) from error
         given = first.get("input")
-        shown = "" if first["type"] == "missing" else f" (given: {given!r})"
+        # A whole mapping is no news: the message says which of its values disagree.
+        told = first["type"] == "missing" or isinstance(given, dict)
+        shown = "" if told else f" (given: {given!r})"
         raise UserError(
-            f"parameter '{path}': {first['msg']}{shown}",
+            f"parameter '{path}': {first['msg'].removeprefix('Value error, ')}{shown}",
             fix="correct the value in conf/ (or the -S override) and run `longline params compose`",
         ) from error
 

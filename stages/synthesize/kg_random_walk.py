@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from schemas.errors import UserError
 from schemas.ids import content_id, seeded
@@ -26,7 +26,7 @@ from stages.llm.wording import Wording, load_wording
 from stages.metrics.answers import normalise
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
-from stages.runtime.variant import Settings, StageConfig
+from stages.runtime.variant import Settings, StageConfig, Weights
 from stages.synthesize._splits import SplitShares, split_regions
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
@@ -43,18 +43,11 @@ class SplitCounts(Settings):
 class Config(StageConfig):
     kind: Literal["kg_random_walk"]
     questions: SplitCounts
-    hop_weights: tuple[float, ...] = Field(min_length=1, description="Weights of 1, 2, 3, ... hops")
+    hop_weights: Weights = Field(description="Weights of 1, 2, 3, ... hops")
     splits: SplitShares
     wording: str
     attempts: int = Field(ge=1, description="Walks tried for each wanted question")
     seed: int = Field(ge=0)
-
-    @field_validator("hop_weights")
-    @classmethod
-    def _weights(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if min(value) < 0 or sum(value) <= 0:
-            raise ValueError("the weights must not be negative and one must be positive")
-        return value
 
 
 @dataclass(frozen=True)

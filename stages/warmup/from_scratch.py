@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from schemas.errors import UserError
 from stages.llm.library import Item, items, load_documents
@@ -23,7 +23,7 @@ from stages.llm.wording import load_wording
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
 from stages.runtime.seeds import deterministic
-from stages.runtime.variant import Settings, StageConfig
+from stages.runtime.variant import Settings, StageConfig, Weights
 from stages.warmup._curriculum import (
     Segments,
     demonstration_sequences,
@@ -52,14 +52,23 @@ class Architecture(Settings):
 
 class Lookups(Settings):
     optimisation: Optimisation
-    facts: tuple[int, int] = Field(description="Facts of the first and of the last world")
+    facts: tuple[PositiveInt, PositiveInt] = Field(
+        description="Facts of the first and of the last world"
+    )
     restated: int = Field(ge=1)
 
 
 class Worlds(Settings):
     optimisation: Optimisation
-    facts: tuple[int, int] = Field(description="Fewest and most facts of a world")
+    facts: tuple[PositiveInt, PositiveInt] = Field(description="Fewest and most facts of a world")
     questions: int = Field(ge=1)
+
+    @field_validator("facts")
+    @classmethod
+    def _in_order(cls, facts: tuple[int, int]) -> tuple[int, int]:
+        if facts[0] > facts[1]:
+            raise ValueError("the fewest facts must not be more than the most")
+        return facts
 
 
 class Demonstrations(Settings):
@@ -73,7 +82,7 @@ class Config(StageConfig):
     lookups: Lookups
     worlds: Worlds
     demonstrations: Demonstrations
-    hop_weights: tuple[float, ...] = Field(min_length=1)
+    hop_weights: Weights
     markers: int = Field(ge=1, description="Citation markers to train")
     wording: str
     view: Literal["long", "short"]
@@ -180,7 +189,8 @@ def tokenise(tokenizer: Any, sequences: Iterable[Segments]) -> list[dict[str, li
         if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
             raise UserError(
                 f"the tokenizer does not know every word of: {text[:200]!r}",
-                fix="add the words to size.tokenizer.words, or raise size.tokenizer.max_words",
+                fix="add the words to size.tokenizer.words, or raise size.tokenizer.max_words; for "
+                "a citation such as [40], raise size.tokenizer.markers",
             )
         if index == len(rows):
             rows.append({"input_ids": [], "completion_mask": []})

@@ -172,3 +172,18 @@ def test_the_run_log_is_outside_git_and_dvc(finished: Repository) -> None:
     lock = (finished.path / "dvc.lock").read_text(encoding="utf-8")
     assert "runs.jsonl" not in lock
     assert not Path(finished.path / ".longline" / "runs.jsonl.lock").exists()
+
+
+def test_after_a_failed_stage_the_old_data_can_be_checked_out(
+    copy_of_finished: Repository,
+) -> None:
+    """DVC removes a stage's outputs before it runs; its cache has them."""
+    repository = copy_of_finished
+    folders = [repository.path / "data" / name for name in ("contexts", "traces")]
+    before = {file: file.read_bytes() for folder in folders for file in folder.glob("*.*")}
+    done = repository.run("dvc", "exp", "run", "-S", "size.budgets=[8]", check=False)
+    assert done.returncode != 0
+    assert "do not fit the largest budget of 8 tokens" in done.stderr
+    repository.run("dvc", "checkout")
+    assert before
+    assert {file: file.read_bytes() for file in before} == before

@@ -116,8 +116,10 @@ def test_the_digest_is_of_the_folder_that_is_composed(workspace: Path) -> None:
     ("override", "told"),
     [
         ("distractors=nonsense", ["tiered", "random"]),
-        ("distractrs=random", ["distractrs"]),
-        ("candidates.smples=3", ["smples"]),
+        ("distractrs=random", ["distractrs", "distractors"]),
+        ("candidates.smples=3", ["no key 'candidates.smples'", "samples, sampling, seed"]),
+        ("size.warmup.lookup.facts=[1,2]", ["'size.warmup.lookup'", "demonstrations, lookups"]),
+        ("candidates.samples.x=1", ["candidates.samples.x"]),
         ("candidates.samples=${nowhere}", ["nowhere"]),
         ("=", ["="]),
         ("policy/reward=outcom", ["entity_rubric", "reward_model"]),

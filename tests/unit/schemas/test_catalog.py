@@ -64,3 +64,20 @@ def test_without_data_the_old_catalog_stays(data: Path, tmp_path: Path) -> None:
         write_catalog(tmp_path / "nothing", file)
     assert file.exists()
     assert not list(tmp_path.glob(".c.duckdb*"))
+
+
+def test_a_catalog_in_no_folder(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no folder .*nowhere") as caught:
+        write_catalog(data, tmp_path / "nowhere" / "c.duckdb")
+    assert caught.value.fix == f"mkdir -p {tmp_path / 'nowhere'}"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 and no more"])
+def test_a_shard_that_cannot_be_read(data: Path, content: bytes | None) -> None:
+    shard = data / "things" / "part-00000.parquet"
+    shard.unlink()
+    if content is not None:
+        shard.write_bytes(content)
+    with pytest.raises(UserError, match="things cannot be trusted") as caught:
+        open_catalog(data)
+    assert f"dvc checkout {data / 'things'}" in (caught.value.fix or "")

@@ -30,7 +30,7 @@ def test_a_full_disk(error: Exception) -> None:
     assert readable is not None
     assert readable.message.startswith("the disk is full: ")
     assert "\n" not in readable.message
-    assert "no dataset was changed" in (readable.fix or "")
+    assert "nothing half-written was published" in (readable.fix or "")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ def run(config, context):
         raise UserError("13 rows", fix="take 12")
     if config.rows == 14:
         raise ZeroDivisionError("a defect")
+    if config.rows == 15:
+        raise KeyboardInterrupt
     writer = context.writer("rubrics")
     for number in range(config.rows):
         noise = hashlib.shake_256(str(number).encode()).hexdigest(1000)
@@ -98,6 +100,14 @@ def test_a_users_error_has_no_traceback_and_a_defect_has_one(workspace: Path) ->
     assert not (workspace / "data").exists()
 
 
+def test_an_interrupted_stage_has_no_traceback(workspace: Path) -> None:
+    add_variant(workspace, rows=15)
+    done = door(workspace, "rubrics")
+    assert done.returncode == 130
+    assert done.stderr == "error: interrupted\n  fix: dvc repro (it goes on from here)\n"
+    assert not list((workspace / ".work").iterdir())
+
+
 def test_the_guard_stops_when_conf_has_changed(workspace: Path) -> None:
     done = door(workspace, "params")
     assert done.returncode == 0, done.stderr
@@ -110,6 +120,13 @@ def test_the_guard_stops_when_conf_has_changed(workspace: Path) -> None:
     assert "fix: longline params compose && dvc repro" in stopped.stderr
     assert (workspace / "reports/params.json").read_bytes() == report
     assert [path.name for path in (workspace / "reports").iterdir()] == ["params.json"]
+
+
+def test_the_guard_names_a_corpus_path_that_is_not_there(workspace: Path) -> None:
+    (workspace / "inputs").rmdir()
+    stopped = door(workspace, "params")
+    assert stopped.returncode == 1
+    assert "corpus.path: no file or folder 'inputs'\n  fix: mkdir -p inputs and" in stopped.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("rubrics", "judge"), ("rubric",)])

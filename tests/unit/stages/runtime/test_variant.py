@@ -109,6 +109,36 @@ def test_an_unknown_member_of_a_union_lists_them(stages: dict[str, Any]) -> None
     assert error.allowed == ["citation", "entity_recall", "format", "outcome"]
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("policy.loss_type", "nonsense", "'grpo'"),
+        ("warmup.hop_weights", [0.0, 0.0], "one must be positive"),
+        ("warmup.lookups.facts", [0, 0], "greater than 0"),
+        ("warmup.worlds.facts", [9, 3], "the fewest facts must not be more"),
+        ("preferences.weights", {"outcome": -1.0}, "must not be negative"),
+    ],
+)
+def test_a_value_that_would_fail_in_the_middle_of_a_run(
+    stages: dict[str, Any], path: str, value: Any, told: str
+) -> None:
+    stage, *folders, key = path.split(".")
+    values = stages[stage]
+    for folder in folders:
+        values = values[folder]
+    values[key] = value
+    error = refused(stage, stages[stage])
+    assert error.message.startswith(f"parameter '{path}")
+    assert told in error.message
+
+
+def test_values_that_disagree_are_not_listed_all(stages: dict[str, Any]) -> None:
+    stages["policy"]["group"] = 7
+    assert refused("policy", stages["policy"]).message == (
+        "parameter 'policy': optimisation.batch (64) must be a multiple of group (7)"
+    )
+
+
 def test_not_a_number_is_no_value(stages: dict[str, Any]) -> None:
     stages["preferences"]["weights"] = {"outcome": float("nan")}
     error = refused("preferences", stages["preferences"])
