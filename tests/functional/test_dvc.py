@@ -187,3 +187,11 @@ def test_after_a_failed_stage_the_old_data_can_be_checked_out(
     repository.run("dvc", "checkout")
     assert before
     assert {file: file.read_bytes() for file in before} == before
+
+
+def test_no_such_input_is_told_before_dvc_gives_up(copy_of_finished: Repository) -> None:
+    done = copy_of_finished.run(
+        "dvc", "exp", "run", "-S", "corpus=files", "-S", "corpus.path=nowhere", check=False
+    )
+    assert done.returncode != 0
+    assert "corpus.path: no file or folder 'nowhere'\n  fix: mkdir -p nowhere and" in done.stderr
