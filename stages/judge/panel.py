@@ -8,9 +8,9 @@ gives a status and no value.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stages.llm.library import items
 from stages.llm.prompts import load_template
@@ -32,6 +32,16 @@ class Config(StageConfig):
     kind: Literal["panel"]
     judges: dict[str, Judge] = Field(min_length=1, description="Dimension -> judge")
     prompt: str
+
+    @model_validator(mode="after")
+    def _candidates_alone(self) -> Self:
+        for name, judge in self.judges.items():
+            if isinstance(judge, EntityRecallTerm) and judge.group != "none":
+                raise ValueError(
+                    f"judge {name!r} scores candidates by themselves: it takes group: none, "
+                    f"not {judge.group}"
+                )
+        return self
 
 
 def run(config: Config, context: StageContext) -> dict[str, Any]:

@@ -8,13 +8,13 @@ the test split is never trained on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
 
 from schemas.errors import UserError
-from stages.llm.library import items
+from stages.llm.library import Item, items
 from stages.llm.prompts import load_template
 from stages.llm.reward_model import load_reward_model, score, sequence
 from stages.llm.tokenizer import load_tokenizer
@@ -90,9 +90,9 @@ def accuracy(
 
 def tokenised_pairs(config: Config, context: StageContext, tokenizer: Any) -> list[dict[str, Any]]:
     """All preference pairs as token sequences, with their split."""
-    texts = {
-        row["candidate_id"]: row["text"]
-        for row in context.read("candidates", columns=["candidate_id", "text"])
+    candidates = {
+        row["candidate_id"]: row
+        for row in context.read("candidates", columns=["candidate_id", "text", "prompt_hash"])
     }
     preferences: dict[str, list[Mapping[str, Any]]] = {}
     for row in context.read("preferences"):
@@ -103,15 +103,26 @@ def tokenised_pairs(config: Config, context: StageContext, tokenizer: Any) -> li
         splits=["train", "validation", "test"],
     ):  # fmt: skip
         for pair in preferences.get(item.question["question_id"], ()):
-            chosen, rejected = texts[pair["chosen_id"]], texts[pair["rejected_id"]]
+            chosen, rejected = candidates[pair["chosen_id"]], candidates[pair["rejected_id"]]
+            check_prompt(config, item, (chosen, rejected))
             pairs.append(
                 {
                     "split": pair["split"],
-                    "chosen_ids": sequence(tokenizer, item.prompt.text, chosen),
-                    "rejected_ids": sequence(tokenizer, item.prompt.text, rejected),
+                    "chosen_ids": sequence(tokenizer, item.prompt.text, chosen["text"]),
+                    "rejected_ids": sequence(tokenizer, item.prompt.text, rejected["text"]),
                 }
             )
     return pairs
+
+
+def check_prompt(config: Config, item: Item, pair: Sequence[Mapping[str, Any]]) -> None:
+    """Citations are positions in a prompt: under another one they would mean other documents."""
+    if {row["prompt_hash"] for row in pair} != {item.prompt.hash}:
+        raise UserError(
+            "the reward model renders other prompts than the candidates answered "
+            f"(reward_model: view {config.view}, prompt {config.prompt})",
+            fix="leave reward_model.view and reward_model.prompt as candidates has them",
+        )
 
 
 def fit(

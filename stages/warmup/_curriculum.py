@@ -151,7 +151,7 @@ def _after_context(prompt: Prompt, template: Template, question: Mapping[str, An
 
 def _first_marker(generator: random.Random, facts: int, markers: int) -> int:
     """Numbering starts anywhere, so that every marker is trained."""
-    return generator.randint(1, max(1, markers - facts))
+    return generator.randint(1, max(1, markers - facts + 1))
 
 
 _BARE = Template("bare", "{text}", "\n", "{context}\n", "")

@@ -93,3 +93,9 @@ def test_no_judge_and_an_unknown_one() -> None:
     with pytest.raises(UserError) as caught:
         validate("judge", VALUES | {"judges": {"a": {"kind": "reward_model"}}})
     assert caught.value.allowed == ["citation", "entity_recall", "format", "outcome"]
+
+
+def test_a_judge_scores_a_candidate_by_itself() -> None:
+    judges = {"entities": {"kind": "entity_recall", "boundary": "word", "group": "max"}}
+    with pytest.raises(UserError, match="it takes group: none, not max"):
+        validate("judge", VALUES | {"judges": judges})
