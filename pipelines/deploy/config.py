@@ -55,6 +55,10 @@ Variable = Annotated[
 Word = Annotated[
     str, _text("[A-Za-z0-9_][A-Za-z0-9_.,:+-]*", "one word of letters, digits and _ . , : + -")
 ]
+Module = Annotated[str, _text("[A-Za-z0-9_][A-Za-z0-9_./+-]*", "a module, such as python/3.11")]
+Features = Annotated[
+    str, _text("[A-Za-z0-9_][A-Za-z0-9_.&|*-]*", "features of nodes, such as 'a100|h100'")
+]
 Image = Annotated[
     str,
     _text("[a-z0-9][A-Za-z0-9._/:@-]*", "the reference of an image, such as registry/name:tag"),
@@ -103,7 +107,7 @@ SlurmTime = Annotated[
 ]
 SlurmMemory = Annotated[str, _text("[0-9]+[KMGT]?", "an amount of memory, such as '64G'")]
 LogPath = Annotated[
-    str, _text(r"[A-Za-z0-9_./%-]*[A-Za-z0-9]", "a path of letters, digits, _ . / % and -")
+    str, _text("[A-Za-z0-9_./%][A-Za-z0-9_./%-]*", "a path of letters, digits, _ . / % and -")
 ]
 
 
@@ -174,7 +178,7 @@ class Slurm(Settings):
     partition: Word | None
     account: Word | None
     qos: Word | None
-    constraint: Word | None
+    constraint: Features | None
     time: SlurmTime
     cpus: AtLeastOne
     memory: SlurmMemory
@@ -189,7 +193,7 @@ class Slurm(Settings):
     workspaces: Line
     cache: Line
     venv: Line
-    modules: tuple[Word, ...]
+    modules: tuple[Module, ...]
     environment: tuple[Variable, ...]
 
 

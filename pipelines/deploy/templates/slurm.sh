@@ -31,7 +31,7 @@ stop() {
 }
 
 clean() {
-  if [ -n "$canary" ]; then kill "$canary" 2>/dev/null || :; fi
+  if [ -n "$canary" ]; then { kill "$canary"; wait "$canary"; } 2>/dev/null || :; fi
   if [ -n "${scratch:-}" ]; then rm -rf -- "$scratch"; fi
 }
 
