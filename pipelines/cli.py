@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from pipelines.commands.ablate import ablate
+from pipelines.commands.deploy import deploy
 from pipelines.commands.run import plan, run
 from pipelines.commands.serve import serve
 
@@ -50,6 +51,7 @@ main.add_command(plan)
 main.add_command(run)
 main.add_command(ablate)
 main.add_command(serve)
+main.add_command(deploy)
 
 
 @main.command()

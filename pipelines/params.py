@@ -96,9 +96,14 @@ def check_params() -> Params:
 
 
 def groups(root: Path = CONF) -> dict[str, list[str]]:
-    """Every config group with its choices, as `-S GROUP=CHOICE` takes them."""
+    """Every config group with its choices, as `-S GROUP=CHOICE` takes them.
+
+    Grids and deployments lie in conf/ too, but are no parameters (see stages/runtime/digest.py).
+    """
+    from stages.runtime.digest import parameter_files
+
     found: dict[str, list[str]] = {}
-    for path in sorted(root.rglob("*.yaml")):
+    for path in parameter_files(root):
         group = path.parent.relative_to(root).as_posix()
         if group != ".":
             found.setdefault(group, []).append(path.stem)

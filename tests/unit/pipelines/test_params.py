@@ -12,7 +12,7 @@ import yaml
 
 from pipelines.params import check_params, compose_params, compose_text, groups, write_params
 from schemas.errors import UserError
-from stages.runtime.digest import conf_digest
+from stages.runtime.digest import conf_digest, parameter_files
 from stages.runtime.layout import STAGES
 from tests.conftest import ROOT
 
@@ -151,4 +151,14 @@ def test_groups_lists_every_choice() -> None:
     found = groups(ROOT / "conf")
     assert found["distractors"] == ["random", "tiered"]
     assert "outcome" in found["policy/reward"]
-    assert sum(map(len, found.values())) == len(list((ROOT / "conf").rglob("*.yaml"))) - 1
+    assert sum(map(len, found.values())) == len(list(parameter_files(ROOT / "conf"))) - 1
+
+
+def test_grids_and_deployments_are_no_groups(workspace: Path) -> None:
+    before = groups()
+    for folder in ("ablation", "deploy"):
+        (workspace / "conf" / folder).mkdir(exist_ok=True)
+        (workspace / "conf" / folder / "mine.yaml").write_text("anything: 1\n")
+    assert groups() == before
+    assert not {"ablation", "deploy"} & set(before)
+    assert check_params().profile == "tiny"

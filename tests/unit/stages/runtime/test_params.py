@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from schemas.errors import UserError
-from stages.runtime.digest import conf_digest
+from stages.runtime.digest import NOT_PARAMETERS, conf_digest, parameter_files
 from stages.runtime.layout import STAGES
 from stages.runtime.params import COMPOSE, load_params, parse_params
 
@@ -78,15 +78,34 @@ def test_a_broken_file(
 def test_the_digest_follows_names_and_bytes_of_conf(workspace: Path) -> None:
     first = conf_digest(workspace / "conf")
     seen = {first}
-    for path in sorted((workspace / "conf").rglob("*.yaml")):
+    files = list(parameter_files(workspace / "conf"))
+    for path in files:
         text = path.read_bytes()
         path.write_bytes(text + b"\n")
         seen.add(conf_digest(workspace / "conf"))
         path.write_bytes(text)
-    assert len(seen) == 1 + len(list((workspace / "conf").rglob("*.yaml")))
+    assert len(seen) == 1 + len(files)
     assert conf_digest(workspace / "conf") == first
     (workspace / "conf/judge/panel.yaml").rename(workspace / "conf/judge/other.yaml")
     assert conf_digest(workspace / "conf") not in seen
     (workspace / "conf/judge/other.yaml").rename(workspace / "conf/judge/panel.yaml")
     (workspace / "conf/judge/panel.yaml~").write_text("an editor's copy")
     assert conf_digest(workspace / "conf") == first
+
+
+def test_grids_and_deployments_are_not_in_the_digest(workspace: Path) -> None:
+    """Where a run goes, and what is compared with what, changes no stage's parameters."""
+    conf = workspace / "conf"
+    first = conf_digest(conf)
+    assert set(map(str, parameter_files(conf))) == {
+        str(path) for path in conf.rglob("*.yaml")
+        if path.relative_to(conf).parts[0] not in ("ablation", "deploy")
+    }  # fmt: skip
+    for folder in NOT_PARAMETERS:
+        (conf / folder / "deeper").mkdir(parents=True, exist_ok=True)
+        for name in ("mine.yaml", "deeper/mine.yaml"):
+            (conf / folder / name).write_text("anything: 1\n")
+    assert conf_digest(conf) == first
+    (conf / "policy" / "deploy").mkdir()  # only the top folder of that name is left out
+    (conf / "policy" / "deploy" / "one.yaml").write_text("anything: 1\n")
+    assert conf_digest(conf) != first
