@@ -146,7 +146,7 @@ def run_grid(run: AblationRun) -> None:
     futures: dict[tuple[str, str], PrefectFuture[Any]] = {}
     for execution in run.plan.executions:
         futures[execution.key] = _submit(
-            f"{execution.stage} ({_cells(execution)})",
+            f"{execution.stage} ({_cells(run.plan, execution)})",
             lambda execution=execution: _execute(run, execution),
             [futures[key] for key in execution.upstream],
         )
@@ -303,9 +303,11 @@ def _conclude(run: AblationRun, metrics: Sequence[str], command: str) -> State[A
     return Completed(message=told)
 
 
-def _cells(execution: Execution) -> str:
+def _cells(plan: GridPlan, execution: Execution) -> str:
+    """The owner, without the grid's name, and how many more cells need it."""
     others = len(execution.needed_by) - 1
-    return execution.owner + (f" and {others} more" if others else "")
+    owner = execution.owner.removeprefix(f"{plan.grid.name}-")
+    return owner + (f" +{others}" if others else "")
 
 
 def _command(grid: str, overrides: Sequence[str], name: str) -> str:
