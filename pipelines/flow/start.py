@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from schemas.errors import UserError
+
 
 @contextlib.contextmanager
 def prefect_api(say: Callable[[str], None], meanwhile: Callable[[], object]) -> Iterator[None]:
@@ -17,8 +19,9 @@ def prefect_api(say: Callable[[str], None], meanwhile: Callable[[], object]) -> 
     """
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    if os.environ.get("PREFECT_API_URL"):
+    if url := os.environ.get("PREFECT_API_URL"):
         meanwhile()
+        check_reachable(url)
         yield
         return
     from pipelines.flow.server import temporary_server
@@ -34,7 +37,8 @@ def prefect_api(say: Callable[[str], None], meanwhile: Callable[[], object]) -> 
         import pipelines.flow.pipeline  # noqa: F401 - slow, so while the server boots
 
         meanwhile()
-        if PREFECT_API_URL.value():  # the active profile names one after all
+        if url := PREFECT_API_URL.value():  # the active profile names one after all
+            check_reachable(url)
             yield
             return
         server.wait_until_ready()
@@ -47,6 +51,20 @@ def prefect_api(say: Callable[[str], None], meanwhile: Callable[[], object]) -> 
                 yield
             finally:
                 _send_everything()
+
+
+def check_reachable(url: str) -> None:
+    """Raises `UserError` where no Prefect server answers, before a flow begins."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: url}), get_client(sync_client=True) as client:
+        problem = client.api_healthcheck()
+    if problem is not None:
+        raise UserError(
+            f"no Prefect server answers at {url}: {problem}",
+            fix="start it (`prefect server start`), or unset PREFECT_API_URL for a temporary one",
+        )
 
 
 def _send_everything() -> None:
