@@ -14,7 +14,7 @@ import io
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from pipelines.dag.nodes import Node, parse_meta, select, upstream_first
@@ -213,10 +213,9 @@ def _lost(out: Any) -> list[tuple[str, str]]:
 
 def _producer(project: Project, path: str) -> str | None:
     """The stage whose output a dependency is, or lies in."""
-    while path:
-        if path in project.producers:
-            return project.producers[path]
-        path = os.path.dirname(path)
+    for part in (PurePath(path), *PurePath(path).parents):
+        if str(part) in project.producers:
+            return project.producers[str(part)]
     return None
 
 
