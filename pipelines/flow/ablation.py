@@ -93,17 +93,23 @@ class AblationRun:
     persist_result=False,
 )
 def ablation(
-    grid: Annotated[str, Field(description="A grid of conf/ablation; empty: by overrides")] = "",
-    overrides: Annotated[
-        list[str],
-        Field(description="Axes (seed.train=0,1,2) and fixed choices (profile=smoke)"),
-    ] = [],  # noqa: B006 - Prefect reads the default into the form
-    name: Annotated[str, Field(description="A name for a grid given by overrides")] = "",
-    metrics: Annotated[list[str], Field(description="STAGE.key to compare; none: the grid's")] = [],  # noqa: B006
-    cpus: Annotated[int | None, Field(ge=1, description="CPUs to use; none: all")] = None,
-    gpus: Annotated[int | None, Field(ge=0, description="GPUs to use; none: all")] = None,
+    grid: str = "",
+    overrides: list[str] = [],  # noqa: B006 - Prefect reads the defaults into its form
+    name: str = "",
+    metrics: list[str] = [],  # noqa: B006
+    cpus: Annotated[int | None, Field(ge=1)] = None,
+    gpus: Annotated[int | None, Field(ge=0)] = None,
 ) -> State[Any]:
-    """Run a grid of variations, each stage and identity once, and compare them."""
+    """Run a grid of variations, each stage and identity once, and compare them.
+
+    Args:
+        grid: A grid of conf/ablation; empty means one of overrides alone.
+        overrides: Axes, such as seed.train=0,1,2, and fixed choices, such as profile=smoke.
+        name: A name for a grid of overrides alone.
+        metrics: STAGE.key to compare; none means those of the grid.
+        cpus: CPUs to use; none means all.
+        gpus: GPUs to use; none means all.
+    """
     root = Path.cwd()
     stopping = threading.Event()
     logger = get_run_logger()

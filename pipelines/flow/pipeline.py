@@ -53,24 +53,29 @@ Profile = Annotated[
     persist_result=False,
 )
 def pipeline(
-    targets: Annotated[
-        list[str], Field(description="Stages to bring up to date with all they need; none: all")
-    ] = [],  # noqa: B006 - Prefect reads the default into the form
-    overrides: Annotated[
-        list[str], Field(description="Choices and values for conf/, such as distractors=random")
-    ] = [],  # noqa: B006
-    profile: Annotated[Profile, Field(description="A profile of conf/profile")] = None,
-    force: Annotated[bool, Field(description="Run every stage, changed or not")] = False,
-    wait: Annotated[bool, Field(description="Wait for another run in this workspace")] = False,
-    report: Annotated[bool, Field(description="Write reports/index.html at the end")] = True,
-    cpus: Annotated[int | None, Field(ge=1, description="CPUs to use; none: all")] = None,
-    gpus: Annotated[int | None, Field(ge=0, description="GPUs to use; none: all")] = None,
-    secrets: Annotated[
-        dict[str, str],
-        Field(description="Environment variables for the stages: name -> Prefect Secret block"),
-    ] = {},  # noqa: B006
+    targets: list[str] = [],  # noqa: B006 - Prefect reads the defaults into its form
+    overrides: list[str] = [],  # noqa: B006
+    profile: Profile = None,
+    force: bool = False,
+    wait: bool = False,
+    report: bool = True,
+    cpus: Annotated[int | None, Field(ge=1)] = None,
+    gpus: Annotated[int | None, Field(ge=0)] = None,
+    secrets: dict[str, str] = {},  # noqa: B006
 ) -> State[Any]:
-    """Bring the targets up to date, and all they need."""
+    """Bring the targets up to date, and all they need.
+
+    Args:
+        targets: Stages to bring up to date with all they need; none means all.
+        overrides: Choices and values for conf/, such as distractors=random.
+        profile: A profile of conf/profile; none means the default.
+        force: Run every stage, changed or not.
+        wait: Wait for another run in this workspace, instead of being refused.
+        report: Write reports/index.html at the end.
+        cpus: CPUs to use; none means all.
+        gpus: GPUs to use; none means all.
+        secrets: Environment variables for the stages, each with the Secret block that holds it.
+    """
     root = Path.cwd()
     chosen = [*overrides, *([f"profile={profile}"] if profile else [])]
     stopping = threading.Event()
