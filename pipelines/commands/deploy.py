@@ -39,7 +39,7 @@ def kubernetes(config: Path, output: Path | None) -> None:
     _write(json.dumps(job_template(loaded), indent=2, ensure_ascii=False) + "\n", output)
     names = ", ".join(secret.variable for secret in loaded.secrets) or "none"
     click.echo(
-        f"base job template of {config}: {loaded.image}, {loaded.gpus} GPUs, claim {loaded.claim}, "
+        f"base job template of {config}: image: {loaded.image}, gpus: {loaded.gpus}, "
         f"secrets by name: {names}",
         err=True,
     )
@@ -81,7 +81,7 @@ def slurm(
     _write(batch_script(loaded, Request(stages, overrides, variations), project), output)
     jobs = f"an array of {len(variations)} jobs" if variations else "one job"
     click.echo(
-        f"script of {config}: {jobs}, {loaded.gpus} GPUs, {loaded.time} at most, variables by name: "
+        f"script of {config}: {jobs}, gpus: {loaded.gpus}, time: {loaded.time}, variables by name: "
         f"{', '.join(loaded.environment) or 'none'}",
         err=True,
     )

@@ -14,16 +14,16 @@ from typing import Any
 
 import yaml
 
-from pipelines.deploy.config import QUANTITY, Kubernetes
+from pipelines.deploy.config import Kubernetes
+from pipelines.deploy.kinds import QUANTITY
 from pipelines.deploy.render import render
 
 
 def job_template(config: Kubernetes) -> dict[str, Any]:
     """The template, as Prefect takes it as JSON. Secrets are in it by name only."""
-    values = config.model_dump(exclude_none=False)
+    values = config.model_dump()
     values["tolerations"] = [one.model_dump(exclude_none=True) for one in config.tolerations]
-    text = render(
-        "kubernetes.yaml", **values, quantity=f"^{QUANTITY}$", script=render("pod.sh")
-    )  # fmt: skip
+    script = render("pod.sh")
+    text = render("kubernetes.yaml", **values, quantity=f"^{QUANTITY}$", script=script)
     template: dict[str, Any] = yaml.safe_load(text)
     return template

@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from pipelines.deploy.config import one_line
+from pipelines.deploy.kinds import one_line
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import yaml
 
-from pipelines.deploy.config import Slurm, one_line
+from pipelines.deploy.config import Slurm
+from pipelines.deploy.kinds import one_line
 from pipelines.deploy.render import render
 from schemas.errors import UserError
 
@@ -85,25 +86,25 @@ def options(config: Slurm, tasks: int) -> list[str]:
 
 def commit(repository: Path, revision: str) -> str:
     """The commit that a revision is now, so that a job runs it whenever it starts."""
-    done = subprocess.run(
-        ["git", "-C", str(repository), "rev-parse", "--quiet", "--verify", f"{revision}^{{commit}}"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    done = _git(repository, "rev-parse", "--quiet", "--verify", f"{revision}^{{commit}}")
     if done.returncode:
         raise UserError(
             f"{repository} has no commit '{revision}'",
-            fix="set slurm.repository and slurm.revision; a job runs what is committed",
+            fix="set repository and revision in conf/deploy/slurm.yaml; a job runs what is "
+            "committed",
         )
     return done.stdout.strip()
 
 
 def uncommitted(repository: Path) -> bool:
     """Whether tracked files were changed, which a job does not see."""
-    done = subprocess.run(
-        ["git", "-C", str(repository), "status", "--porcelain", "--untracked-files=no"],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    return bool(done.stdout.strip())
+    return bool(_git(repository, "status", "--porcelain", "--untracked-files=no").stdout.strip())
+
+
+def _git(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["git", "-C", str(repository), *arguments], capture_output=True, text=True
+    )
 
 
 def check_request(request: Request, project: Path) -> None:
@@ -122,5 +123,6 @@ def check_request(request: Request, project: Path) -> None:
             one_line(override)
         except ValueError as error:
             raise UserError(f"override {override!r} {error}") from error
-    for variation in request.variations or [None]:
-        compose_params([*request.overrides, *([variation] if variation else [])], project)
+    tasks = [[variation] for variation in request.variations] or [[]]
+    for task in tasks:
+        compose_params([*request.overrides, *task], project)

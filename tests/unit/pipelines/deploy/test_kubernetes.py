@@ -159,7 +159,8 @@ def test_values_of_the_configuration_are_the_defaults() -> None:
         shared_memory="64Gi", claim="disk", mount="/scratch/longline", user=4711, group=42,
         ttl_seconds=60, backoff_limit=2, grace_seconds=30, deadline_seconds=3600,
         gpu_resource="amd.com/gpu", node_selector={"example.org/pool": "gpu"}, tolerations=[],
-        service_account="runner", service_account_token=True, environment={"A": "b: {c} # 'd' \"e\""},
+        service_account="runner", service_account_token=True,
+        environment={"A": "b: {c} # 'd' \"e\""},
     )  # fmt: skip
     template = job_template(config)
     job = manifest(template)

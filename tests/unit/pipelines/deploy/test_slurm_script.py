@@ -48,8 +48,13 @@ class Node:
     repository: Path
 
     def script(self, request: Request | None = None, **changed: object) -> Path:
-        config = slurm(repository=str(self.repository), workspaces=str(self.folder / "work spaces"),
-                       cache=str(self.folder / "cache"), venv=str(self.folder), **changed)  # fmt: skip
+        config = slurm(
+            repository=str(self.repository),
+            workspaces=str(self.folder / "work spaces"),
+            cache=str(self.folder / "cache"),
+            venv=str(self.folder),
+            **changed,
+        )
         path = self.folder / "job.sbatch"
         path.write_text(batch_script(config, request or Request(), self.folder), encoding="utf-8")
         return path
