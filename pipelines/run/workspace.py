@@ -43,9 +43,41 @@ def hold_workspace(
         entry = {"pid": os.getpid(), "what": what, "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(entry).encode(), 0)
+        drop_stale_rwlock(root)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def drop_stale_rwlock(root: Path) -> bool:
+    """Remove DVC's list of paths in use if none of the processes in it is a DVC process any more.
+
+    DVC does so by itself only while the process id is free; after a reboot, or in a container, it
+    may be another program's, and every run would be refused. Returns whether it was removed.
+    """
+    path = root / ".dvc" / "tmp" / "rwlock"
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))
+        reading = [info for infos in listed.get("read", {}).values() for info in infos]
+        holders = [int(info["pid"]) for info in (*reading, *listed.get("write", {}).values())]
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        holders = []  # cut off by a crash: DVC itself would refuse it for ever
+    if any(_runs_dvc(pid) for pid in holders):
+        return False
+    path.unlink(missing_ok=True)
+    return True
+
+
+def _runs_dvc(pid: int) -> bool:
+    """Whether a process is DVC's; where there is no /proc, whether it is alive."""
+    if not Path("/proc/self").exists():
+        return _alive(pid)
+    try:
+        return b"dvc" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def holder(root: Path) -> str | None:
