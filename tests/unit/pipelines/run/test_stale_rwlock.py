@@ -34,8 +34,10 @@ def test_the_process_is_gone_or_another_program(tmp_path: Path) -> None:
 
 
 def test_a_dvc_process_keeps_it(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import time; time.sleep(60)", "dvc"]
-    with subprocess.Popen(command) as process:
+    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", "dvc"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it runs, so its command line is there
         path = write(tmp_path, entry(process.pid))
         assert not drop_stale_rwlock(tmp_path)
         assert path.exists()
