@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from types import SimpleNamespace
 from typing import Any
 
 from pipelines.dag.nodes import Node, parse_meta, select, upstream_first
@@ -46,6 +47,8 @@ def open_project(root: Path, params: str | None = None) -> Project:
     try:
         repo = Repo(str(root), fs=None if params is None else _overlay(root, params))
         stages = {stage.name: stage for stage in repo.index.stages}
+        for stage in stages.values():
+            _hash_as_new(stage)
         edges = {
             stage.name: sorted(needed.name for needed in repo.index.graph.successors(stage))
             for stage in stages.values()
@@ -113,22 +116,20 @@ def _outlook(
             params[dep.def_path] = current[dep].value
             reasons += changes(locked or {}, current[dep].value)
             continue
-        producer = _producer(project, dep.def_path)
-        if producer is None:
-            if dep.def_path not in hashes:
-                hashes[dep.def_path] = dep.get_hash() if dep.exists else None
-            current[dep] = hashes[dep.def_path]
+        makers = _makers(project, dep.def_path)
+        if not makers:
+            current[dep] = _on_disk(dep, hashes)
             sources[dep.def_path] = current[dep].value if current[dep] else None
             if current[dep] is None:
                 reasons.append(f"{dep.def_path} does not exist; the stage will fail")
             elif current[dep].value != locked:
                 reasons.append(f"{dep.def_path} changed")
             continue
-        made[dep.def_path] = found[producer].identity
-        current[dep] = expected.get(dep.def_path)
+        made[dep.def_path] = " ".join(found[maker].identity for maker in makers)
+        current[dep] = _as_it_will_be(project, dep, makers, found, expected, hashes)
         if current[dep] is None:
-            unknown.append(producer)
-        elif current[dep].hash_info.value != locked:
+            unknown += [maker for maker in makers if found[maker].will is not Will.FRESH]
+        elif getattr(current[dep], "hash_info", current[dep]).value != locked:
             reasons.append(f"{dep.def_path} changed")
     if stage.cmd_changed:
         reasons.append("its command changed")
@@ -141,7 +142,10 @@ def _outlook(
         return _settled(stage, Will.RUN, reasons, whole, expected, None)
     if unknown:
         if not never_ran:
-            reasons += [f"{upstream} will run" for upstream in dict.fromkeys(unknown)]
+            reasons += [
+                f"{upstream} will {'run' if found[upstream].will is Will.RUN else 'be restored'}"
+                for upstream in dict.fromkeys(unknown)
+            ]
         return _settled(stage, Will.RUN, reasons, whole, expected, None, certain=False)
     if stage.frozen:
         reasons = []
@@ -211,11 +215,71 @@ def _lost(out: Any) -> list[tuple[str, str]]:
     return [(str(path), str(state)) for path, state in (out.status() or {}).items()]
 
 
+def _hash_as_new(stage: Any) -> None:
+    """Hash what `dvc.lock` does not know as DVC will when it records it. Left alone DVC would take
+    the hash of its version 2, and put folders in the cache to get it."""
+    from dvc.dependency import ParamsDependency
+
+    for item in (*stage.deps, *stage.outs):
+        if not isinstance(item, ParamsDependency) and not item.hash_info:
+            item.hash_name = "md5"
+
+
+def _on_disk(dep: Any, hashes: dict[str, Any]) -> Any:
+    """The hash of a dependency as it is in the workspace; None if it is not there."""
+    if dep.def_path not in hashes:
+        hashes[dep.def_path] = dep.get_hash() if dep.exists else None
+    return hashes[dep.def_path]
+
+
+def _as_it_will_be(
+    project: Project,
+    dep: Any,
+    makers: list[str],
+    found: dict[str, Outlook],
+    expected: dict[str, Any],
+    hashes: dict[str, Any],
+) -> Any:
+    """What a dependency that stages make will be: an output, or a hash; None where unknown."""
+    if dep.def_path in project.producers:
+        return expected.get(dep.def_path)
+    if all(found[maker].will is Will.FRESH for maker in makers):
+        return _on_disk(dep, hashes)
+    around = [expected.get(path) for path in _upwards(dep.def_path) if path in project.producers]
+    return _inside(around[0], dep) if around and around[0] is not None else None
+
+
+def _inside(out: Any, dep: Any) -> Any:
+    """A file or folder within an output folder, from the cache; None where it cannot tell."""
+    tree = out.get_obj()
+    key = out.fs.relparts(dep.fs_path, out.fs_path)
+    if not hasattr(tree, "ls"):
+        return None
+    meta, hash_info = tree.get(key) or (None, None)
+    if hash_info is None:
+        folder = tree.get_obj(out.cache, key)
+        meta, hash_info = dep.meta, folder.hash_info if folder else None
+    return SimpleNamespace(meta=meta, hash_info=hash_info) if hash_info else None
+
+
+def _makers(project: Project, path: str) -> list[str]:
+    """The stages that make a path: all of it, or what lies in it."""
+    maker = _producer(project, path)
+    if maker is not None:
+        return [maker]
+    below = [name for out, name in project.producers.items() if path in _upwards(out)[1:]]
+    return list(dict.fromkeys(below))
+
+
+def _upwards(path: str) -> list[str]:
+    return [str(part) for part in (PurePath(path), *PurePath(path).parents)]
+
+
 def _producer(project: Project, path: str) -> str | None:
     """The stage whose output a dependency is, or lies in."""
-    for part in (PurePath(path), *PurePath(path).parents):
-        if str(part) in project.producers:
-            return project.producers[str(part)]
+    for part in _upwards(path):
+        if part in project.producers:
+            return project.producers[part]
     return None
 
 
