@@ -22,7 +22,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Node:
-    """One stage of `dvc.yaml`. `deps` and `outs` are paths as written there."""
+    """One stage of `dvc.yaml`. `deps` and `outs` are paths from the project's folder."""
 
     name: str
     description: str

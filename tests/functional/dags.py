@@ -510,7 +510,8 @@ class Forks:
         output = project.path.parent / f"{project.path.name}-{mark}.log"
         environment = {**project.environment, MARK: mark}
         process = self._context.Process(
-            target=_as_program, args=(str(project.path), environment, str(output), program, arguments)
+            target=_as_program,
+            args=(str(project.path), environment, str(output), program, arguments),
         )
         process.start()
         return Fork(process, output, mark)
