@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -55,3 +56,13 @@ def git(folder: Path, *arguments: str) -> str:
         ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True
     )
     return done.stdout.strip()
+
+
+@pytest.fixture
+def project(workspace: Path) -> Path:
+    """The current folder: a project in which everything is committed."""
+    shutil.copy2(ROOT / "dvc.yaml", workspace)
+    git(workspace, "init", "-q")
+    git(workspace, "add", "-A")
+    git(workspace, "commit", "-qm", "project")
+    return workspace

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner, Result
 
 from pipelines.cli import Group
 from pipelines.commands.deploy import deploy
 from pipelines.commands.run import run
-from tests.conftest import ROOT
-from tests.unit.pipelines.deploy.conftest import git
 
 MAIN = Group("longline", commands={"deploy": deploy})
 
@@ -24,15 +20,6 @@ def longline(*arguments: str, status: int = 0) -> Result:
     result = CliRunner().invoke(MAIN, ["deploy", *arguments])
     assert result.exit_code == status, result.output
     return result
-
-
-@pytest.fixture
-def project(workspace: Path) -> Path:
-    shutil.copy2(ROOT / "dvc.yaml", workspace)
-    git(workspace, "init", "-q")
-    git(workspace, "add", "-A")
-    git(workspace, "commit", "-qm", "project")
-    return workspace
 
 
 def test_kubernetes(project: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,7 @@ import pytest
 from pipelines.deploy import slurm as module
 from pipelines.deploy.slurm import Request, batch_script, options, uncommitted
 from schemas.errors import UserError
-from tests.conftest import ROOT
 from tests.unit.pipelines.deploy.conftest import git, slurm
-
-
-@pytest.fixture
-def project(workspace: Path) -> Path:
-    """The current folder: a project in which everything is committed."""
-    shutil.copy2(ROOT / "dvc.yaml", workspace)
-    git(workspace, "init", "-q")
-    git(workspace, "add", "-A")
-    git(workspace, "commit", "-qm", "project")
-    return workspace
 
 
 def readable(script: str) -> None:
