@@ -490,8 +490,13 @@ def _lines(logs: Any) -> str:
 # What `longline run` and `dvc` import; a fork that finds it imported starts two seconds sooner.
 _IMPORTED = (
     "pipelines.cli", "pipelines.dag.project", "pipelines.flow.pipeline", "pipelines.flow.start",
-    "pipelines.flow.console", "pipelines.plan", "pipelines.plan_text", "hydra", "dvc.cli",
-    "dvc.repo.reproduce", "dvc.commands.repro", "dvc.stage.cache", "dvc_data.hashfile.build",
+    "pipelines.flow.console", "pipelines.plan", "pipelines.plan_text", "hydra",
+    "dvc.analytics", "dvc.cachemgr", "dvc.cli.parser", "dvc.data_cloud", "dvc.dirs", "dvc.lock",
+    "dvc.repo.artifacts", "dvc.repo.datasets", "dvc.repo.graph", "dvc.repo.index",
+    "dvc.repo.metrics", "dvc.repo.open_repo", "dvc.repo.params", "dvc.repo.plots",
+    "dvc.repo.reproduce", "dvc.repo.stage", "dvc.rwlock", "dvc.scm", "dvc.stage.cache",
+    "dvc.utils.strictyaml", "dvc_data.hashfile.build", "dvc_data.hashfile.db.local", "networkx",
+    "pyparsing", "ruamel.yaml", "scmrepo.git",
 )  # fmt: skip
 
 
