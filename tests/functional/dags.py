@@ -11,6 +11,8 @@ take no time, so that a test can run it often.
 from __future__ import annotations
 
 import contextlib
+import importlib
+import inspect
 import json
 import multiprocessing
 import multiprocessing.process
@@ -38,31 +40,63 @@ PATIENCE = 120.0
 """Seconds after which something that should happen is given up; a busy machine is slow."""
 Spec = dict[str, Any]
 
-# Notes when it starts and ends, and on which GPUs; may wait for others, or for a time, between.
+# Notes when it starts and ends, and on which GPUs. Between them it may wait for others to begin
+# (meet), for a time (sleep), or while a file is there (hold), start processes that do not want to
+# end (family), fail in its first attempts (fail) or always (die), and print a variable (print).
 STAGE = textwrap.dedent(
     """\
-    import json, os, sys, time
+    import json, os, subprocess, sys, time
     name, out, *words = sys.argv[1:]
     def note(event):
         entry = {"stage": name, "event": event, "time": time.time(), "pid": os.getpid(),
                  "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
         with open(os.environ["NOTES"], "a") as file:
             file.write(json.dumps(entry) + "\\n")
-    def begun():
-        return {json.loads(line)["stage"] for line in open(os.environ["NOTES"])}
+    def noted(event):
+        entries = [json.loads(line) for line in open(os.environ["NOTES"])]
+        return [entry["stage"] for entry in entries if entry["event"] == event]
+    def wait(condition):
+        patience = time.monotonic() + 60
+        while not condition():
+            if time.monotonic() > patience:
+                sys.exit(f"{name} waited in vain")
+            time.sleep(0.02)
     note("start")
+    if name == "grandchild":
+        import signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.setsid()
+        if out == "orphan" and os.fork():
+            os._exit(0)
+        note("stays")
+        time.sleep(600)
     text = []
     for word in words:
         kind, _, value = word.partition("=")
         if kind == "sleep":
             time.sleep(float(value))
-        elif kind == "meet":  # until those have begun too
-            patience = time.monotonic() + 60
-            while not set(value.split(",")) <= begun():
-                if time.monotonic() > patience:
-                    sys.exit(f"{name} waited for {value} in vain")
+        elif kind == "meet":
+            wait(lambda: set(value.split(",")) <= set(noted("start")))
+        elif kind == "hold":
+            while os.path.exists(value):
                 time.sleep(0.02)
-        else:
+        elif kind == "family" and os.path.exists(value):
+            for manner in ("orphan", "child"):
+                subprocess.Popen([sys.executable, __file__, "grandchild", manner])
+            wait(lambda: len(noted("stays")) >= 2)
+            note("family")
+            time.sleep(600)
+        elif kind == "fail":
+            if noted("start").count(name) <= int(value):
+                sys.exit(f"error: {name} is not ready yet")
+        elif kind == "die":
+            if os.path.exists(value):
+                print("error: there is " + value)
+                sys.exit(3)
+        elif kind == "print":
+            print(f"{value} is {os.environ.get(value)}")
+            print(f"{value} is {os.environ.get(value)}", file=sys.stderr)
+        elif kind != "family":
             text.append(open(word).read())
     with open(f"{out}.new", "w") as file:
         file.write(name + "\\n" + "".join(text))
@@ -157,8 +191,9 @@ class Project:
     def forget_notes(self) -> None:
         Path(self.environment["NOTES"]).unlink(missing_ok=True)
 
-    def has_begun(self, name: str) -> bool:
-        return any(entry["stage"] == name for entry in self.raw_notes())
+    def has(self, name: str, event: str = "start") -> bool:
+        """Whether a stage has noted that."""
+        return any((entry["stage"], entry["event"]) == (name, event) for entry in self.raw_notes())
 
     def write(self, name: str, text: str) -> None:
         """Write a file whole, also where DVC has linked it to its cache."""
@@ -186,43 +221,73 @@ MARK = "TEST_RUN"
 LONGLINE = (sys.executable, "-m", "pipelines.cli")
 
 
-def quick(constants: Mapping[str, float]) -> list[str]:
-    """The command `longline` with other values for some constants of its modules."""
-    lines = ["import importlib"]
+# Waits of the product that tests shorten: a stage that ignores SIGTERM is killed sooner, a failed
+# one is tried again sooner, and a cancellation is seen sooner.
+SHORT = {
+    "pipelines.run.stage.GRACE": 1.0,
+    "pipelines.flow.tasks.RETRY_DELAY": 0.2,
+    "pipelines.flow.stopping.POLL": 0.3,
+}
+
+
+def change(constants: Mapping[str, float]) -> None:
+    """Give constants of modules other values."""
     for name, value in constants.items():
         module, _, constant = name.rpartition(".")
-        lines.append(f"module = importlib.import_module({module!r})")
-        lines.append(f"assert hasattr(module, {constant!r})")
-        lines.append(f"setattr(module, {constant!r}, {value!r})")
-    lines += ["from pipelines.cli import main", "main()"]
-    return [sys.executable, "-c", "\n".join(lines)]
+        assert hasattr(importlib.import_module(module), constant)
+        setattr(importlib.import_module(module), constant, value)
+
+
+def quick(constants: Mapping[str, float]) -> list[str]:
+    """The command `longline` with other values for some constants."""
+    lines = (
+        "import importlib",
+        "from pipelines.cli import main",
+        "from collections.abc import Mapping",
+    )
+    call = f"change({dict(constants)!r})\nmain()"
+    return [sys.executable, "-c", "\n".join([*lines, inspect.getsource(change), call])]
 
 
 @dataclass(frozen=True)
 class Running:
     """A started command, and what it says."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | multiprocessing.process.BaseProcess
     output: Path
     mark: str
 
+    @property
+    def status(self) -> int | None:
+        """How it ended, None while it goes on; -9 after SIGKILL."""
+        if isinstance(self.process, subprocess.Popen):
+            return self.process.poll()
+        return self.process.exitcode
+
     def said(self) -> str:
+        if not self.output.exists():
+            return ""
         return self.output.read_text(encoding="utf-8", errors="replace")
 
     def wait(self, status: int | None = 0) -> str:
         """Wait until it ends with this status (None: any); what it said."""
-        try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            pytest.fail(f"it goes on and on:\n{self.said()}")
-        if status is not None and self.process.returncode != status:
-            pytest.fail(f"status {self.process.returncode}, not {status}:\n{self.said()}")
+        started = time.monotonic()
+        while self.status is None:
+            if time.monotonic() - started > PATIENCE:
+                self.kill()
+                pytest.fail(f"it goes on and on:\n{self.said()}")
+            time.sleep(0.02)
+        if status is not None and self.status != status:
+            pytest.fail(f"status {self.status}, not {status}:\n{self.said()}")
         return self.said()
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait for something while this runs."""
-        wait_until(condition, lambda: self.process.poll() is None, self.said)
+        wait_until(condition, lambda: self.status is None, self.said)
+
+    def send(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
 
     def left(self) -> dict[int, str]:
         """Every living process that this run started, by any detour, with its command."""
@@ -230,10 +295,9 @@ class Running:
 
     def kill(self) -> None:
         """End everything of this run at once."""
-        for pid in [self.process.pid, *self.left()]:
+        for pid in self.left():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.process.wait()
 
 
 def wait_until(
@@ -423,6 +487,13 @@ class Api:
     url: str
     client: Any
 
+    def project(
+        self, path: Path, stages: Mapping[str, Spec], files: Mapping[str, str] | None = None
+    ) -> Project:
+        """A project whose runs are reported to this server."""
+        made = make_project(path, stages, files)
+        return Project(path, {**made.environment, "PREFECT_API_URL": self.url})
+
     def newest(self, number: int = 0) -> FlowRecord:
         """The flow run that began last, or one of those before it."""
         from prefect.client.schemas.sorting import FlowRunSort
@@ -510,44 +581,38 @@ class Forks:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([__name__, *_IMPORTED])
 
-    def start(self, project: Project, program: str, *arguments: str) -> Fork:
+    def start(
+        self,
+        project: Project,
+        program: str,
+        *arguments: str,
+        constants: Mapping[str, float] | None = None,
+        **environment: str,
+    ) -> Running:
         mark = uuid.uuid4().hex
         output = project.path.parent / f"{project.path.name}-{mark}.log"
-        environment = {**project.environment, MARK: mark}
+        whole = {**project.environment, MARK: mark, **environment}
         process = self._context.Process(
             target=_as_program,
-            args=(str(project.path), environment, str(output), program, arguments),
+            args=(str(project.path), whole, output, program, arguments, dict(constants or {})),
         )
         process.start()
-        return Fork(process, output, mark)
+        return Running(process, output, mark)
 
-    def run(self, project: Project, program: str, *arguments: str) -> Fork:
-        fork = self.start(project, program, *arguments)
-        fork.process.join(PATIENCE)
-        return fork
-
-
-@dataclass(frozen=True)
-class Fork:
-    """A program in a fork, and what it says."""
-
-    process: multiprocessing.process.BaseProcess
-    output: Path
-    mark: str
-
-    def said(self) -> str:
-        return self.output.read_text(encoding="utf-8") if self.output.exists() else ""
-
-    @property
-    def status(self) -> int | None:
-        return self.process.exitcode
-
-    def left(self) -> dict[int, str]:
-        return marked_processes(self.mark)
+    def run(self, project: Project, program: str, *arguments: str) -> Running:
+        """Start it and wait until it has ended, with whatever status."""
+        running = self.start(project, program, *arguments)
+        running.wait(None)
+        return running
 
 
 def _as_program(
-    folder: str, environment: dict[str, str], output: str, program: str, arguments: Sequence[str]
+    folder: str,
+    environment: dict[str, str],
+    output: Path,
+    program: str,
+    arguments: Sequence[str],
+    constants: Mapping[str, float],
 ) -> None:
     os.setsid()
     os.chdir(folder)
@@ -562,8 +627,12 @@ def _as_program(
         from dvc.cli import main as dvc
 
         sys.exit(dvc(list(arguments)))
+    from prefect.context import refresh_global_settings_context
+
     from pipelines.cli import main as longline
 
+    refresh_global_settings_context()  # of this environment
+    change(constants)
     longline(list(arguments))
 
 
