@@ -38,7 +38,7 @@ class Run:
     pool: Pool
     stopping: threading.Event
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to the environment of the stages: secrets, and where the run log is."""
+    """Added to the environment of the stages: the secrets of Prefect's blocks."""
     held: Sequence[int] = ()
     force: bool = False
     outcomes: dict[str, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def stage_state(run: Run, row: PlanRow, priority: float) -> State[Any]:
     try:
         outcome, state = _settle(run, row, priority)
     except StageFailed as error:
-        cause = masked({**os.environ, **run.environment})(error.cause())
+        cause = masked(os.environ, run.environment.values())(error.cause())
         if _attempts_left(row.node.retries) and not run.stopping.is_set():
             raise RuntimeError(f"{cause} (it is tried again)") from None
         run.causes[name] = cause
@@ -135,7 +135,7 @@ def _settle(run: Run, row: PlanRow, priority: float) -> tuple[str, State[Any]]:
     if row.outlook.will is Will.FRESH and unmoved and not run.force:
         return "fresh", Completed(name="Fresh", message="nothing changed")
     environment = {**run.environment, "LONGLINE_IDENTITY": row.outlook.identity}
-    mask = masked({**os.environ, **environment})
+    mask = masked(os.environ, run.environment.values())
     logger = get_run_logger()
     with run.pool.take(node.resources, priority, run.stopping) as gpus:
         if gpus:
