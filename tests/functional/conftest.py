@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.dags import api, forks, prefect_server
+from tests.functional.dags import api, forks, nothing_goes_on, prefect_server
 from tests.unit.stages.corpus.conftest import multihop
 
-__all__ = ["api", "forks", "multihop", "prefect_server"]
+__all__ = ["api", "forks", "multihop", "nothing_goes_on", "prefect_server"]
 
 ROOT = Path(__file__).parents[2]
 

@@ -167,7 +167,7 @@ class Project:
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
-        return Running(process, output, mark)
+        return Running.now(process, output, mark)
 
     def notes(self) -> dict[str, Note]:
         """The last run of every stage that ended, from its own notes."""
@@ -249,6 +249,9 @@ def quick(constants: Mapping[str, float]) -> list[str]:
     return [sys.executable, "-c", "\n".join([*lines, inspect.getsource(change), call])]
 
 
+_STARTED: list[Running] = []
+
+
 @dataclass(frozen=True)
 class Running:
     """A started command, and what it says."""
@@ -256,6 +259,13 @@ class Running:
     process: subprocess.Popen[bytes] | multiprocessing.process.BaseProcess
     output: Path
     mark: str
+
+    @classmethod
+    def now(cls, *values: Any) -> Running:
+        """Note it, so that a test that fails in the middle leaves nothing running."""
+        running = cls(*values)
+        _STARTED.append(running)
+        return running
 
     @property
     def status(self) -> int | None:
@@ -287,7 +297,8 @@ class Running:
 
     def send(self, number: int) -> None:
         assert self.process.pid is not None
-        os.kill(self.process.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.kill(self.process.pid, number)
 
     def left(self) -> dict[int, str]:
         """Every living process that this run started, by any detour, with its command."""
@@ -295,9 +306,11 @@ class Running:
 
     def kill(self) -> None:
         """End everything of this run at once."""
-        for pid in self.left():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        while left := self.left():
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
 
 
 def wait_until(
@@ -597,7 +610,7 @@ class Forks:
             args=(str(project.path), whole, output, program, arguments, dict(constants or {})),
         )
         process.start()
-        return Running(process, output, mark)
+        return Running.now(process, output, mark)
 
     def run(self, project: Project, program: str, *arguments: str) -> Running:
         """Start it and wait until it has ended, with whatever status."""
@@ -634,6 +647,14 @@ def _as_program(
     refresh_global_settings_context()  # of this environment
     change(constants)
     longline(list(arguments))
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on() -> Iterator[None]:
+    """End what a test that failed has left running."""
+    yield
+    while _STARTED:
+        _STARTED.pop().kill()
 
 
 @pytest.fixture(scope="session")
