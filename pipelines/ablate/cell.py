@@ -37,24 +37,20 @@ def make_workspace(root: Path, target: Path, params: str, nodes: Nodes) -> None:
 
     Raises `UserError` where the project has no commit that an experiment could start from.
     """
-    head = git(root, "rev-parse", "--verify", "--quiet", "HEAD", check=False).strip()
-    if not head:
-        raise UserError(
-            "an experiment needs a commit to start from", fix="git add -A && git commit -m start"
-        )
+    head = start_commit(root)
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     git(root, "clone", "--quiet", "--shared", "--no-tags", str(root), str(target))
     git(target, "checkout", "--quiet", "--detach", head)
     outs = {Path(out) for node in nodes.values() for out in node.outs}
     deps = {Path(dep) for node in nodes.values() for dep in node.deps}
-    tracked = set(_listed(root, "--cached"))
-    for name in _listed(root, "--modified", "--others", "--deleted", "--exclude-standard"):
+    changed = _names(git(root, "diff-index", "-z", "--name-only", "--no-renames", head))
+    for name in sorted({*changed, *_listed(root, "--others", "--exclude-standard")}):
         path = Path(name)
         around = {path, *path.parents}
         if name == "dvc.lock" or outs & around or PAGES in around:
             continue
-        if not (name in tracked or deps & around or _small(root / path)):
+        if not (name in changed or deps & around or _small(root / path)):
             continue
         if (root / path).is_file():
             (target / path).parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +63,16 @@ def make_workspace(root: Path, target: Path, params: str, nodes: Nodes) -> None:
                 _bring(root / dep, target / dep)
     _share_cache(root, target)
     replace_params(target, params)
+
+
+def start_commit(root: Path) -> str:
+    """The commit that experiments start from. Raises `UserError` where there is none."""
+    head = git(root, "rev-parse", "--verify", "--quiet", "HEAD", check=False).strip()
+    if not head:
+        raise UserError(
+            "an experiment needs a commit to start from", fix="git add -A && git commit -m start"
+        )
+    return head
 
 
 def save_experiment(
@@ -143,7 +149,11 @@ def _small(path: Path) -> bool:
 
 
 def _listed(root: Path, *options: str) -> list[str]:
-    return sorted({name for name in git(root, "ls-files", "-z", *options).split("\0") if name})
+    return sorted(_names(git(root, "ls-files", "-z", *options)))
+
+
+def _names(listed: str) -> set[str]:
+    return {name for name in listed.split("\0") if name}
 
 
 def _bring(source: Path, target: Path) -> None:

@@ -69,14 +69,14 @@ def _result(root: Path, cell: CellPlan, outcome: Outcome, runs: list[dict]) -> C
         for row in cell.plan.rows
         if row.node.name in runlog_stages(runs)
     ]
-    tokens = total([one.tokens for one in took])
+    tokens = total([one.tokens for one in took]) if took else None
     return CellResult(
         name=cell.cell.name,
         settings=dict(cell.cell.settings),
         seeds=dict(cell.cell.seeds),
         status=outcome.status,
         metrics=saved_metrics(root, outcome.commit, nodes) if outcome.commit else {},
-        seconds=total([one.seconds for one in took]),
+        seconds=total([one.seconds for one in took]) if took else None,
         tokens=None if tokens is None else round(tokens),
         error=outcome.error,
     )

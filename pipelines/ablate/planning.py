@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pipelines.ablate.grid import Cell, Grid, cells
 from pipelines.dag.outlook import Will
 from pipelines.history import Prediction
 from pipelines.plan import Plan, PlanRow, critical_path, make_plan, total
+from schemas.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,23 @@ def plan_grid(root: Path, grid: Grid) -> GridPlan:
     """Plan every cell against the workspace as it stands, and join what they share."""
     planned = tuple(CellPlan(cell, make_plan(root, (), cell.overrides)) for cell in cells(grid))
     return GridPlan(grid, planned, _executions(planned))
+
+
+def check_metrics(plan: GridPlan, metrics: Sequence[str]) -> None:
+    """Refuse metrics of a stage that measures nothing, before anything runs.
+
+    Which keys a stage writes only shows when it has run.
+    """
+    nodes = [row.node for cell in plan.cells for row in cell.plan.rows]
+    stages = {node.name for node in nodes if f"reports/{node.name}.json" in node.outs}
+    for metric in metrics:
+        stage, _, key = metric.partition(".")
+        if stage not in stages or not key:
+            raise UserError(
+                f"no stage has a metric '{metric}'",
+                allowed=[f"{name}.KEY" for name in stages],
+                fix="name it as STAGE.key, a number in reports/STAGE.json",
+            )
 
 
 def _executions(planned: tuple[CellPlan, ...]) -> tuple[Execution, ...]:

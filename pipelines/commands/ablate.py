@@ -37,8 +37,9 @@ def ablate(
     longline ablate reward
     longline ablate -S distractors=random,tiered -S seed.train=0,1,2
     """
+    from pipelines.ablate.cell import start_commit
     from pipelines.ablate.plan_text import grid_summary
-    from pipelines.ablate.planning import plan_grid
+    from pipelines.ablate.planning import check_metrics, plan_grid
     from pipelines.flow.start import run_on_terminal
 
     root = Path.cwd()
@@ -49,6 +50,9 @@ def ablate(
         return choose_grid(root, grid, overrides, name)
 
     plan = plan_grid(root, choose())
+    check_metrics(plan, metrics or plan.grid.metrics)
+    if not only_plan:
+        start_commit(root)
     for line in grid_summary(plan):
         click.echo(line)
     if only_plan:

@@ -32,12 +32,13 @@ from pipelines.ablate.cell import (
     remove_workspaces,
     save_experiment,
     saved_commit,
+    start_commit,
     workspace_path,
 )
 from pipelines.ablate.grid import choose_grid
 from pipelines.ablate.outcome import Outcome, write_outcome
 from pipelines.ablate.plan_text import grid_summary
-from pipelines.ablate.planning import CellPlan, Execution, GridPlan, plan_grid
+from pipelines.ablate.planning import CellPlan, Execution, GridPlan, check_metrics, plan_grid
 from pipelines.dag.nodes import ancestors
 from pipelines.flow.artifacts import set_progress, show_markdown, show_report, start_progress
 from pipelines.flow.pipeline import flow_run_id
@@ -124,6 +125,8 @@ def ablation(
             ) as lock,
         ):  # fmt: skip
             plan = plan_grid(root, chosen)
+            start_commit(root)
+            check_metrics(plan, metrics or chosen.metrics)
             for line in grid_summary(plan):
                 logger.info(line)
             show_markdown("ablation-plan", "\n".join(f"- {line}" for line in grid_summary(plan)))
@@ -141,7 +144,8 @@ def ablation(
             for execution in plan.executions:
                 run.pool.check(execution.stage, execution.row.node.resources)
             run_grid(run)
-            return _conclude(run, metrics or list(chosen.metrics), _command(grid, overrides, name))
+            command = _command(grid, overrides, name, metrics)
+            return _conclude(run, metrics or list(chosen.metrics), command)
     except UserError as error:
         return Failed(message=str(error))
 
@@ -297,15 +301,21 @@ def _conclude(run: AblationRun, metrics: Sequence[str], command: str) -> State[A
     told = f"{len(done)} of {len(run.cells)} cells done; executions: " + (
         ", ".join(f"{number} {how}" for how, number in counts.items() if number) or "none"
     )
+    problem = ""
     if done:
-        page = write_outcome(run.root, run.plan, run.cells, metrics, command)
-        show_report(page, f"ablation {grid.name}")
-        show_markdown(f"ablation-{grid.name}", page.with_name("results.md").read_text("utf-8"))
-        logger.info("results: %s", page)
+        try:
+            page = write_outcome(run.root, run.plan, run.cells, metrics, command)
+            show_report(page, f"ablation {grid.name}")
+            show_markdown(f"ablation-{grid.name}", page.with_name("results.md").read_text("utf-8"))
+            logger.info("results: %s", page)
+        except UserError as error:  # a metric that no cell has; nothing else is lost by it
+            problem = f"; no results: {error}"
     if run.stopping.is_set():
-        return Cancelled(message=f"stopped ({told}); resume with: {command}")
+        return Cancelled(message=f"stopped ({told}); resume with: {command}{problem}")
     if len(done) < len(run.cells):
-        return Failed(message=f"{told}; after mending it, resume with: {command}")
+        return Failed(message=f"{told}; after mending it, resume with: {command}{problem}")
+    if problem:
+        return Failed(message=f"{told}, and saved{problem}")
     return Completed(message=told)
 
 
@@ -316,8 +326,11 @@ def _cells(plan: GridPlan, execution: Execution) -> str:
     return owner + (f" +{others}" if others else "")
 
 
-def _command(grid: str, overrides: Sequence[str], name: str) -> str:
+def _command(grid: str, overrides: Sequence[str], name: str, metrics: Sequence[str]) -> str:
     words = ["longline", "ablate", *([grid] if grid else [])]
     for override in overrides:
         words += ["-S", override]
-    return shlex.join(words + (["--name", name] if name else []))
+    words += ["--name", name] if name else []
+    for metric in metrics:
+        words += ["--metric", metric]
+    return shlex.join(words)

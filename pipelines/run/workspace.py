@@ -110,7 +110,7 @@ def _acquire(
             if not wait and not (died and time.monotonic() - started < PATIENCE):
                 raise UserError(
                     f"this workspace is in use by {_name(entry)}",
-                    fix="wait for it with --wait, or stop it first",
+                    fix="wait until it ends (`longline run --wait` does), or stop it first",
                 ) from None
             if not said:
                 said = True
