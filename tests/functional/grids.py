@@ -163,7 +163,8 @@ class Grids:
         found = {}
         for path in sorted(self.path.rglob("*")):
             name = path.relative_to(self.path).as_posix()
-            if path.is_file() and not name.startswith((".git/", ".dvc/tmp/", ".dvc/cache/")):
+            own = name.startswith((".git/", ".dvc/tmp/", ".dvc/cache/")) or "__pycache__" in name
+            if path.is_file() and not own:
                 found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         return {name: text for name, text in found.items() if not name.startswith(".longline/")}
 
