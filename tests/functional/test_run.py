@@ -397,7 +397,7 @@ def test_two_runs_at_once(api: Api, tmp_path: Path) -> None:
     refused = start(project, "longline", "run", "--no-report").wait(1)
     holder = f"`longline run -S distractors.seed=7` (process {one.process.pid}, since "
     assert f"this workspace is in use by {holder}" in refused
-    assert "fix: wait for it with --wait, or stop it first" in refused
+    assert "fix: wait until it ends (`longline run --wait` does), or stop it first" in refused
     assert seed(project) == 7  # the second has not put its own there
 
     other = start(project, "longline", "run", "--wait", *seven)
