@@ -1,0 +1,1 @@
+"""Where a request is answered: in this process, by vLLM, or by a server."""
