@@ -20,15 +20,22 @@ def load_tokenizer(folder: Path | str) -> Any:
     return tokenizer
 
 
-def load_causal_lm(folder: Path | str, device: str = "cpu") -> Any:
-    """A causal language model from safetensors, in evaluation mode."""
+def load_causal_lm(folder: Path | str, device: str = "cpu", dtype: str = "auto") -> Any:
+    """A causal language model from safetensors, in evaluation mode; `auto` is the saved dtype."""
     from transformers import AutoModelForCausalLM
 
     must_exist(folder)
     model = AutoModelForCausalLM.from_pretrained(
-        str(folder), trust_remote_code=False, use_safetensors=True
+        str(folder), trust_remote_code=False, use_safetensors=True, dtype=dtype
     )
     return model.to(device).eval()
+
+
+def saved_dtype(folder: Path | str) -> Any:
+    """The torch dtype that a saved model says its weights have."""
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(str(folder), trust_remote_code=False).dtype
 
 
 def must_exist(folder: Path | str) -> None:
