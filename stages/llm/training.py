@@ -16,6 +16,7 @@ from pydantic import Field
 from schemas.errors import UserError
 from stages.llm.adapter import Full, Lora, trained_parameters
 from stages.llm.memory import Training, available, estimate, read_shape, require_memory
+from stages.runtime import processes
 from stages.runtime.context import StageContext
 from stages.runtime.params import Runtime
 from stages.runtime.progress import say
@@ -47,7 +48,8 @@ def trainer_arguments(
         "output_dir": str(context.scratch / "trainer"),
         "max_steps": optimisation.steps,
         "per_device_train_batch_size": micro,
-        "gradient_accumulation_steps": optimisation.batch // micro,
+        "gradient_accumulation_steps": optimisation.batch // (micro * processes.count()),
+        "ddp_find_unused_parameters": False if processes.count() > 1 else None,
         "learning_rate": optimisation.learning_rate,
         "warmup_steps": optimisation.warmup_steps,
         "lr_scheduler_type": optimisation.schedule,
@@ -68,12 +70,20 @@ def trainer_arguments(
 
 
 def micro_batch(runtime: Runtime, optimisation: Optimisation) -> int:
-    """Sequences that are in memory at once; a step adds up the gradients of `batch` of them."""
-    micro = runtime.micro_batch or optimisation.batch
-    if optimisation.batch % micro:
+    """Sequences in a device's memory at once; a step adds up the gradients of `batch` in all."""
+    devices = processes.count()
+    share, rest = divmod(optimisation.batch, devices)
+    if rest:
         raise UserError(
-            f"runtime.micro_batch ({micro}) does not divide a step of {optimisation.batch}",
-            allowed=[n for n in range(1, optimisation.batch + 1) if optimisation.batch % n == 0],
+            f"{devices} processes cannot share a step of {optimisation.batch} sequences evenly",
+            fix="give runtime.accelerate a number of processes that divides the step",
+        )
+    micro = min(runtime.micro_batch or share, share)
+    if share % micro:
+        raise UserError(
+            f"runtime.micro_batch ({micro}) does not divide the {share} sequences of a step"
+            + (f" on each of {devices} devices" if devices > 1 else ""),
+            allowed=[n for n in range(1, share + 1) if share % n == 0],
         )
     return micro
 
@@ -156,6 +166,7 @@ def train(trainer: Any) -> None:
     """Train without the trainer's own console output."""
     from transformers import PrinterCallback
 
+    processes.require_whole_weights(trainer)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
 

@@ -32,6 +32,7 @@ from stages.rewards.build import entities_by_question, make_sample
 from stages.rewards.sample import RewardModel, Sample
 from stages.rewards.score import check_reward
 from stages.rewards.spec import RewardConfig, RewardModelTerm
+from stages.runtime import processes
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
 from stages.runtime.seeds import deterministic, device
@@ -100,10 +101,11 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
     save(merged(trainer.model), tokenizer, context.model_folder("policy"), saved_dtype(folder))
     context.plot("policy", history)
     writer = context.writer("rollouts")
-    for row in recorder.rows:
+    rows = processes.gathered(recorder.rows)
+    for row in rows:
         writer.add(row)
-    context.finish("rollouts", rows_in=len(recorder.rows))
-    return summary(recorder.rows, config)
+    context.finish("rollouts", rows_in=len(rows))
+    return summary(rows, config)
 
 
 def dry_run(

@@ -35,6 +35,9 @@ class Runtime(Settings):
     micro_batch: int | None = Field(
         ge=1, description="Sequences of a training step that are in memory at once; null is all"
     )
+    accelerate: str | None = Field(
+        description="File of `accelerate config` to train under; null is this process alone"
+    )
     device: str = Field(pattern="^(auto|cpu|cuda)$")
 
 

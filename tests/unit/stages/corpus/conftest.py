@@ -23,7 +23,8 @@ COMMON: dict[str, Any] = {
     "chunk": {"max_tokens": 64, "max_sentences": None},
 }
 PARAMS = Params("0", "test", "test", Seeds(data=0, train=0),
-                Runtime(threads=1, generation_batch=1, micro_batch=None, device="cpu"),
+                Runtime(threads=1, generation_batch=1, micro_batch=None, accelerate=None,
+                        device="cpu"),
                 {}, {})  # fmt: skip
 
 
