@@ -53,7 +53,7 @@ def run_stage(stage: str, params: Params) -> None:
                 "seconds": seconds,
                 "status": status,
                 "rows": context.rows_written(),
-                "tokens": usage.take(),
+                **usage.take(),
                 "identity": os.environ.get("LONGLINE_IDENTITY", ""),
             }
         )

@@ -20,13 +20,13 @@ def load_tokenizer(folder: Path | str) -> Any:
     return tokenizer
 
 
-def load_causal_lm(folder: Path | str, device: str = "cpu") -> Any:
-    """A causal language model from safetensors, in evaluation mode."""
+def load_causal_lm(folder: Path | str, device: str = "cpu", dtype: str = "auto") -> Any:
+    """A causal language model from safetensors, in evaluation mode; `auto` keeps its precision."""
     from transformers import AutoModelForCausalLM
 
     must_exist(folder)
     model = AutoModelForCausalLM.from_pretrained(
-        str(folder), trust_remote_code=False, use_safetensors=True
+        str(folder), trust_remote_code=False, use_safetensors=True, dtype=dtype
     )
     return model.to(device).eval()
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from schemas.errors import UserError
 from stages.runtime.layout import STAGES
+from stages.runtime.llm import LlmSettings
 from stages.runtime.variant import Settings, StageConfig, checked, validate
 
 COMPOSE = "longline params compose"
@@ -33,6 +34,7 @@ class Runtime(Settings):
     threads: int = Field(ge=1, description="CPU threads of torch")
     generation_batch: int = Field(ge=1, description="Prompts in one call of generate")
     device: str = Field(pattern="^(auto|cpu|cuda)$")
+    llm: LlmSettings
 
 
 @dataclass(frozen=True)
