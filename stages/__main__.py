@@ -64,7 +64,7 @@ def log(params: Params, context: StageContext, status: str, seconds: float) -> N
             "seconds": seconds,
             "status": status,
             "rows": context.rows_written(),
-            "tokens": usage.take(),
+            **usage.take(),
             "identity": os.environ.get("LONGLINE_IDENTITY", ""),
         }
     )

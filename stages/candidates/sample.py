@@ -1,18 +1,25 @@
-"""Several seeded answers a question from one model, with temperature sampling."""
+"""Several seeded answers a question from one model, with temperature sampling.
+
+A request that failed becomes no candidate: it is dropped with its status as the reason.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field
 
 from schemas.ids import content_id, seeded
-from stages.llm.generate import Request, Sampling, generate
+from stages.llm.answer import SAMPLED, sampled
+from stages.llm.layer import LanguageModel
 from stages.llm.library import Item, items
+from stages.llm.model import Model
 from stages.llm.prompts import load_template
-from stages.llm.tokenizer import load_causal_lm, load_tokenizer
+from stages.llm.request import Request, Sampling
+from stages.llm.tokenizer import load_tokenizer
 from stages.runtime.context import StageContext
-from stages.runtime.seeds import deterministic, device
+from stages.runtime.seeds import deterministic
 from stages.runtime.variant import Settings, StageConfig
 
 
@@ -37,45 +44,50 @@ class Config(StageConfig):
 def run(config: Config, context: StageContext) -> dict[str, Any]:
     deterministic(config.seed, context.params.runtime)
     folder = context.model("warmup")
-    tokenizer = load_tokenizer(folder)
-    model = load_causal_lm(folder, device(context.params.runtime))
-    chosen = list(
-        items(
+    rows: dict[str, dict[str, Any]] = {}
+
+    def requests() -> Iterator[Request]:
+        for item in items(
             context,
             load_template(config.prompt),
-            tokenizer,
+            load_tokenizer(folder),
             view=config.view,
             splits=[split for split, n in config.questions.model_dump().items() if n],
             limit=config.questions.model_dump(),
-        )
-    )
-    jobs = [(item, sample) for item in chosen for sample in range(config.samples)]
-    requests = [
-        Request(item.prompt.text, seeded(config.seed, item.question["question_id"], sample))
-        for item, sample in jobs
-    ]
-    generations = generate(
-        model, tokenizer, requests, config.sampling, context.params.runtime.generation_batch
-    )
+        ):
+            for sample in range(config.samples):
+                seed = seeded(config.seed, item.question["question_id"], sample)
+                row = candidate_row(item, sample, config.view, seed)
+                rows[row["candidate_id"]] = row
+                yield Request(row["candidate_id"], item.prompt.text, seed, group=row["question_id"])
+
+    with LanguageModel.of(context, Model(folder=str(folder))) as model:
+        answers = model.ask(requests(), config.sampling, complete=SAMPLED)
     writer = context.writer("candidates")
-    finished = tokens = 0
-    for (item, sample), request, generation in zip(jobs, requests, generations, strict=True):
-        finished += generation.finish_reason == "stop"
-        tokens += generation.n_tokens
+    finished = tokens = written = 0
+    for candidate_id, row in rows.items():
+        answer = answers[candidate_id]
+        if answer.status not in SAMPLED:
+            writer.drop(answer.status)
+            continue
+        text, finish_reason = sampled(answer)
+        written += 1
+        finished += finish_reason == "stop"
+        tokens += answer.n_tokens
         writer.add(
-            candidate_row(item, sample, config.view, request.seed)
+            row
             | {
-                "text": generation.text,
-                "finish_reason": generation.finish_reason,
-                "n_prompt_tokens": generation.n_prompt_tokens,
-                "n_tokens": generation.n_tokens,
+                "text": text,
+                "finish_reason": finish_reason,
+                "n_prompt_tokens": answer.n_prompt_tokens,
+                "n_tokens": answer.n_tokens,
             }
         )
-    context.finish("candidates", rows_in=len(jobs))
+    context.finish("candidates", rows_in=len(rows))
     return {
-        "questions": len(chosen),
-        "finished": round(finished / max(len(jobs), 1), 4),
-        "tokens_mean": round(tokens / max(len(jobs), 1), 2),
+        "questions": len({row["question_id"] for row in rows.values()}),
+        "finished": round(finished / max(written, 1), 4),
+        "tokens_mean": round(tokens / max(written, 1), 2),
     }
 
 

@@ -22,11 +22,14 @@ from schemas.errors import UserError
 from schemas.ids import seeded
 from stages.evaluate._reward_model import best_of_n_rows, pair_rows
 from stages.evaluate._slices import by_slice, compare, difference, mean, select
-from stages.llm.generate import Request, Sampling, generate
+from stages.llm.answer import SAMPLED, Answer, sampled
+from stages.llm.layer import LanguageModel
 from stages.llm.library import Item, items, load_documents
+from stages.llm.model import Model
 from stages.llm.prompts import load_template, render_prompt
+from stages.llm.request import Request, Sampling
 from stages.llm.reward_model import load_reward_model, score, sequence
-from stages.llm.tokenizer import load_causal_lm, load_tokenizer
+from stages.llm.tokenizer import load_tokenizer
 from stages.rewards.build import entities_by_question, make_sample, row_status
 from stages.rewards.response import parse_response
 from stages.rewards.score import score_group
@@ -36,8 +39,8 @@ from stages.runtime.progress import say
 from stages.runtime.seeds import deterministic, device
 from stages.runtime.variant import StageConfig
 
-Answers = Sequence[tuple[str, str]]
-"""(text, finish reason) of each sample of one question"""
+Answers = Mapping[int, Answer]
+"""The answers to one question by the number of the sample; failed ones are among them."""
 
 
 class Config(StageConfig):
@@ -88,12 +91,13 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
     slices = {item.question["question_id"]: slice_columns(item) for item in chosen}
 
     rows: list[dict[str, Any]] = []
-    for system, answers in (
-        ("warmup", warmup_answers(chosen, candidates, config)),
-        ("policy", policy_answers(config, context, tokenizer, chosen, config.samples)),
-        ("blind", blind_answers(config, context, tokenizer, chosen)),
-    ):
-        rows += answer_rows(config, system, chosen, answers, entities, slices)
+    with LanguageModel.of(context, Model(folder=str(context.model("policy")))) as policy:
+        for system, answers in (
+            ("warmup", warmup_answers(chosen, candidates, config)),
+            ("policy", policy_answers(config, policy, chosen, config.samples)),
+            ("blind", blind_answers(config, context, policy, tokenizer, chosen)),
+        ):
+            rows += answer_rows(config, system, chosen, answers, entities, slices)
     rows += reward_model_rows(config, context, tokenizer, chosen, candidates, slices)
 
     writer = context.writer("evaluations")
@@ -175,15 +179,16 @@ def check_candidates(
 
     Their citations would else be read against the numbers of another prompt.
     """
+    numbers = [row["sample"] for item in chosen for row in candidates[item.question["question_id"]]]
+    most = max(numbers) + 1  # single ones may have failed
+    for name, wanted in (("samples", config.samples), ("best_of", max(config.best_of))):
+        if most < wanted:
+            raise UserError(
+                f"evaluate.{name} asks for {wanted} candidates, but a question has {most}",
+                fix=f"lower evaluate.{name} or raise candidates.samples",
+            )
     for item in chosen:
         drawn = candidates[item.question["question_id"]]
-        for name, wanted in (("samples", config.samples), ("best_of", max(config.best_of))):
-            if len(drawn) < wanted:
-                raise UserError(
-                    f"evaluate.{name} asks for {wanted} candidates, but a question has "
-                    f"{len(drawn)}",
-                    fix=f"lower evaluate.{name} or raise candidates.samples",
-                )
         if any(row["prompt_hash"] != item.prompt.hash for row in drawn):
             raise UserError(
                 "evaluate renders other prompts than the candidates answered (candidates: view "
@@ -195,24 +200,33 @@ def check_candidates(
 def warmup_answers(
     chosen: Sequence[Item], candidates: Mapping[str, Sequence[Mapping[str, Any]]], config: Config
 ) -> list[Answers]:
-    """The first samples of each question."""
-    answers: list[Answers] = []
-    for item in chosen:
-        drawn = sorted(candidates[item.question["question_id"]], key=lambda row: row["sample"])
-        answers.append([(r["text"], r["finish_reason"]) for r in drawn[: config.samples]])
-    return answers
+    """The first samples of each question; one that could not be drawn is missing."""
+    return [
+        {
+            row["sample"]: Answer("ok" if row["finish_reason"] == "stop" else "length", row["text"])
+            for row in sorted(
+                candidates[item.question["question_id"]], key=lambda row: int(row["sample"])
+            )
+            if row["sample"] < config.samples
+        }
+        for item in chosen
+    ]
 
 
 def policy_answers(
-    config: Config, context: StageContext, tokenizer: Any, chosen: Sequence[Item], samples: int
+    config: Config, policy: LanguageModel, chosen: Sequence[Item], samples: int
 ) -> list[Answers]:
     """The policy's answers to the same prompts, with the candidates' random streams."""
     prompts = [item.prompt.text for item in chosen]
-    return _answers(config, context, tokenizer, chosen, prompts, samples)
+    return _answers(config, policy, chosen, prompts, samples, "policy")
 
 
 def blind_answers(
-    config: Config, context: StageContext, tokenizer: Any, chosen: Sequence[Item]
+    config: Config,
+    context: StageContext,
+    policy: LanguageModel,
+    tokenizer: Any,
+    chosen: Sequence[Item],
 ) -> list[Answers]:
     """The policy's answers with the gold documents left out of the prompts, one sample each."""
     template = load_template(config.prompt)
@@ -224,28 +238,36 @@ def blind_answers(
         prompts.append(
             render_prompt(template, item.question["question"], documents, tokenizer).text
         )
-    return _answers(config, context, tokenizer, chosen, prompts, 1)
+    return _answers(config, policy, chosen, prompts, 1, "blind")
 
 
 def _answers(
     config: Config,
-    context: StageContext,
-    tokenizer: Any,
+    policy: LanguageModel,
     chosen: Sequence[Item],
     prompts: Sequence[str],
     samples: int,
+    label: str,
 ) -> list[Answers]:
-    runtime = context.params.runtime
-    model = load_causal_lm(context.model("policy"), device(runtime))
-    requests = [
-        Request(prompt, seeded(config.candidates_seed, item.question["question_id"], sample))
+    asked = [
+        [
+            Request(
+                f"{label}/{question_id}/{sample}",
+                prompt,
+                seeded(config.candidates_seed, question_id, sample),
+                group=question_id,
+            )
+            for sample in range(samples)
+        ]
         for item, prompt in zip(chosen, prompts, strict=True)
-        for sample in range(samples)
+        for question_id in [item.question["question_id"]]
     ]
-    drawn = generate(model, tokenizer, requests, config.sampling, runtime.generation_batch)
+    answers = policy.ask(
+        (request for group in asked for request in group), config.sampling, complete=SAMPLED,
+        label=label,
+    )  # fmt: skip
     return [
-        [(g.text, g.finish_reason) for g in drawn[i * samples : (i + 1) * samples]]
-        for i in range(len(chosen))
+        {sample: answers[request.id] for sample, request in enumerate(group)} for group in asked
     ]
 
 
@@ -259,20 +281,33 @@ def answer_rows(
 ) -> list[dict[str, Any]]:
     """The reward and its raw terms, for each sample of each question.
 
-    A term that has a value keeps it, with the response's status, where another term failed.
+    A term that has a value keeps it, with the response's status, where another term failed. A
+    request that failed has no values, and its status says why.
     """
     rows = []
+    measures = ("reward", *config.reward.terms)
     for item, drawn in zip(chosen, answers, strict=True):
         question_id = item.question["question_id"]
+        come = {number: sampled(a) for number, a in drawn.items() if a.status in SAMPLED}
         samples = [
-            make_sample(item, text, finish, entities.get(question_id, ())) for text, finish in drawn
+            make_sample(item, text, finish, entities.get(question_id, ()))
+            for text, finish in come.values()
         ]
-        for number, (sample, reward) in enumerate(
-            zip(samples, score_group(config.reward, samples), strict=True)
+        values: dict[int, list[tuple[str, float | None, str]]] = {
+            number: [(measure, None, f"failed:{answer.status}") for measure in measures]
+            for number, answer in drawn.items()
+        }
+        for number, sample, reward in zip(
+            come, samples, score_group(config.reward, samples), strict=True
         ):
             response = row_status(parse_response(sample.text, sample.finish_reason).status)
-            for measure, value in (("reward", reward.value), *reward.raw.items()):
-                status = response if value is not None else f"failed:{measure}"
+            values[number] = [
+                (measure, value, response if value is not None else f"failed:{measure}")
+                for measure, value in (("reward", reward.value), *reward.raw.items())
+            ]
+        for number, measured in values.items():
+            for measure, value, status in measured:
+                text = come[number][0] if measure == "reward" and number in come else None
                 rows.append(
                     {
                         **slices[question_id],
@@ -282,7 +317,7 @@ def answer_rows(
                         "sample": number,
                         "value": value,
                         "status": status,
-                        "text": sample.text if measure == "reward" else None,
+                        "text": text,
                     }
                 )
     return rows

@@ -45,3 +45,12 @@ class Answer:
     n_tokens: int = 0
     seconds: float = 0.0
     attempts: int = 1
+
+
+SAMPLED: frozenset[Status] = frozenset({"ok", "length", "empty"})
+"""What a sampled answer may be: saying nothing is an answer, and a wrong one."""
+
+
+def sampled(answer: Answer) -> tuple[str, str]:
+    """Text and finish reason (`stop` or `length`) of an answer whose status is in `SAMPLED`."""
+    return answer.text or "", "length" if answer.status == "length" else "stop"

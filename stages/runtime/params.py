@@ -15,6 +15,7 @@ from pydantic import Field
 
 from schemas.errors import UserError
 from stages.runtime.layout import STAGES
+from stages.runtime.llm import LlmSettings
 from stages.runtime.variant import Settings, StageConfig, checked, validate
 
 COMPOSE = "longline params compose"
@@ -39,6 +40,7 @@ class Runtime(Settings):
         description="File of `accelerate config` to train under; null is this process alone"
     )
     device: str = Field(pattern="^(auto|cpu|cuda)$")
+    llm: LlmSettings
 
 
 @dataclass(frozen=True)

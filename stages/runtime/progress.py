@@ -31,3 +31,36 @@ def say(line: str) -> None:
     """One line on standard error, at once; where several train together, only the first speaks."""
     if is_first():
         print(f"  {line}", file=sys.stderr, flush=True)
+
+
+class Meter:
+    """Answers of a model on screen: done, kept, tokens a second, time left."""
+
+    def __init__(self, label: str, every: float = 2.0) -> None:
+        self.label = label
+        self.every = every
+        self.done = self.kept = self.asked = self.tokens = 0
+        self.started = self.last = time.monotonic()
+
+    def keep(self, number: int) -> None:
+        """Answers that were in the store."""
+        self.done += number
+        self.kept += number
+
+    def answer(self, tokens: int, total: int) -> None:
+        """One answer that a model gave, with the tokens that it read and wrote."""
+        self.done += 1
+        self.asked += 1
+        self.tokens += tokens
+        now = time.monotonic()
+        if now - self.last >= self.every:
+            self.last = now
+            say(self.line(total, now))
+
+    def line(self, total: int, now: float) -> str:
+        seconds = max(now - self.started, 1e-9)
+        left = max(total - self.done, 0) * seconds / max(self.asked, 1)
+        return (
+            f"{self.label}: {self.done}/{total} answers ({self.kept} kept), "
+            f"{self.tokens / seconds:.0f} tokens/s, {left:.0f} s left"
+        )

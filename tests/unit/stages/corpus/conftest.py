@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from schemas.duck import connect, quoted
 from schemas.read import Dataset
 from stages.runtime.context import StageContext
 from stages.runtime.params import Params, Runtime, Seeds
 from stages.runtime.variant import load_variant, validate
+from tests.conftest import ROOT
 
 WORDS = ["Question", "Answer", "What", "is", "the", "of", "The", "?", ":", ",", "."]
 COMMON: dict[str, Any] = {
@@ -22,10 +24,11 @@ COMMON: dict[str, Any] = {
     "tokenizer": {"kind": "word_level", "max_words": 50_000, "markers": 16, "words": WORDS},
     "chunk": {"max_tokens": 64, "max_sentences": None},
 }
-PARAMS = Params("0", "test", "test", Seeds(data=0, train=0),
-                Runtime(threads=1, generation_batch=1, micro_batch=None, accelerate=None,
-                        device="cpu"),
-                {}, {})  # fmt: skip
+RUNTIME = Runtime(
+    **yaml.safe_load((ROOT / "conf" / "runtime" / "local.yaml").read_text(encoding="utf-8"))
+    | {"threads": 1, "generation_batch": 1, "device": "cpu"}
+)
+PARAMS = Params("0", "test", "test", Seeds(data=0, train=0), RUNTIME, {}, {})
 
 
 @dataclass(frozen=True)

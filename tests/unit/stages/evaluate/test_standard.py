@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pipelines.params import compose_params
 from schemas.errors import UserError
 from stages.evaluate.standard import Config, answer_rows, check_candidates, slice_columns
+from stages.llm.answer import Answer
 from stages.llm.library import Item
 from stages.llm.prompts import Prompt
 from tests.conftest import ROOT
@@ -30,7 +31,10 @@ def item() -> Item:
 
 
 def candidates(item: Item, *hashes: str) -> dict[str, list[dict[str, Any]]]:
-    rows = [{"view": "long", "prompt_hash": value} for value in hashes]
+    rows = [
+        {"view": "long", "sample": sample, "prompt_hash": value}
+        for sample, value in enumerate(hashes)
+    ]
     return {item.question["question_id"]: rows}
 
 
@@ -61,7 +65,7 @@ def test_a_term_that_failed_leaves_the_others_their_status(
 ) -> None:
     """A question without rubric: the outcome is known, the rubric and so the reward are not."""
     slices = {item.question["question_id"]: slice_columns(item)}
-    drawn = [("<think> </think> Answer: Paris", "stop"), ("Paris", "stop")]
+    drawn = {0: Answer("ok", "<think> </think> Answer: Paris"), 1: Answer("ok", "Paris")}
     rows = answer_rows(Config(**values), "policy", [item], [drawn], {}, slices)
     assert {(row["sample"], row["measure"]): (row["value"], row["status"]) for row in rows} == {
         (0, "reward"): (None, "failed:reward"),
@@ -71,6 +75,24 @@ def test_a_term_that_failed_leaves_the_others_their_status(
         (1, "outcome"): (0.0, "ill_formed:no_think_end"),
         (1, "rubric"): (None, "failed:rubric"),
     }
+
+
+def test_an_answer_that_failed_has_no_values_and_moves_no_other(
+    values: dict[str, Any], item: Item
+) -> None:
+    slices = {item.question["question_id"]: slice_columns(item)}
+    text = "<think> France </think> Answer: Paris"
+    drawn = {0: Answer("timeout"), 1: Answer("ok", text), 3: Answer("empty")}
+    entities = {item.question["question_id"]: ("France",)}
+    rows = answer_rows(Config(**values), "policy", [item], [drawn], entities, slices)
+    measured = {(row["sample"], row["measure"]): row for row in rows}
+    assert len(measured) == len(rows) == 9
+    for measure in ("reward", "outcome", "rubric"):
+        failed = measured[0, measure]
+        assert (failed["value"], failed["status"]) == (None, "failed:timeout")
+    assert measured[0, "reward"]["text"] is None
+    assert measured[1, "outcome"]["value"] == 1.0 and measured[1, "reward"]["text"] == text
+    assert measured[3, "outcome"]["value"] == 0.0
 
 
 @pytest.mark.parametrize(

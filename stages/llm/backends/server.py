@@ -1,0 +1,287 @@
+"""Any endpoint that speaks OpenAI's protocol, vLLM's own server first.
+
+Requests go out as many at once as the server keeps up with, each with several attempts within its
+deadline; an answer is handed on when it arrives. A server that is not there, wants a key or does
+not know the model is one error before any work. The key comes from the environment, goes to the
+server alone, and is cut out of whatever is shown or kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from schemas.errors import UserError
+from stages.llm.answer import Answer
+from stages.llm.backends import wire
+from stages.llm.backends.concurrency import Limiter
+from stages.llm.backends.faults import Fault, Malformed, back_off, classify, masked
+from stages.llm.backends.serve import Served, start
+from stages.llm.model import Model
+from stages.llm.request import Request, Sampling
+from stages.runtime.llm import ServerSettings
+
+_GONE = 8
+"""Requests in a row whose every attempt found no connection: the server is not coming back."""
+
+Send = Callable[[Request], Awaitable[Answer]]
+
+
+def open_server(model: Model, settings: ServerSettings) -> ServerBackend:
+    """Reach the server, or start one, and check that it knows the model."""
+    served = start(model, settings.serve) if settings.url is None else None
+    backend = None
+    try:
+        backend = ServerBackend(model, settings, served)
+        backend.check()
+    except BaseException:
+        if backend is not None:
+            backend.close()
+        elif served is not None:
+            served.stop()
+        raise
+    return backend
+
+
+class ServerBackend:
+    """A connection to a server; owns the thread of its event loop, and the server if started."""
+
+    def __init__(self, model: Model, settings: ServerSettings, served: Served | None) -> None:
+        from openai import AsyncOpenAI
+
+        self.model = model
+        self.settings = settings
+        self.served = served
+        self.url = (served.url if served else settings.url or "").rstrip("/")
+        self.secret = served.key if served else os.environ.get(settings.key_variable, "")
+        self.name = settings.model or (served.model if served else model.label)
+        self.window: int | None = None
+        self._in_a_row = 0
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+        async def make() -> AsyncOpenAI:
+            return AsyncOpenAI(
+                api_key=self.secret or "none", base_url=self.url, max_retries=0,
+                timeout=settings.timeout,
+            )  # fmt: skip
+
+        self._client = self._run(make())
+
+    def check(self) -> None:
+        """Ask the server for its models, before any work."""
+        import openai
+
+        try:
+            listed = self._run(self._client.get("/models", cast_to=object))
+        except openai.NotFoundError:
+            return  # some servers do not list their models
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            known = "was refused" if self.secret else "is not set"
+            raise UserError(
+                f"the server at {self.url} wants an API key, and "
+                f"{self.settings.key_variable} {known} (HTTP {error.status_code})",
+                fix=f"export {self.settings.key_variable}=...",
+            ) from None
+        except (openai.APIError, ValueError) as error:
+            cause = masked(str(error.__cause__ or error), self.secret)
+            raise UserError(
+                f"no server answers at {self.url}: {cause}",
+                fix="start it (such as: vllm serve MODEL), correct runtime.llm.server.url, or set "
+                "the url to null to have the stage start one",
+            ) from None
+        cards = {
+            card["id"]: card
+            for card in (listed.get("data") if isinstance(listed, dict) else None) or ()
+            if isinstance(card, dict) and isinstance(card.get("id"), str)
+        }
+        if cards and self.name not in cards:
+            raise UserError(
+                f"the server at {self.url} has no model '{self.name}'", allowed=cards,
+                fix="set runtime.llm.server.model to the name that the server has for "
+                f"{self.model.label}",
+            )  # fmt: skip
+        window = cards.get(self.name, {}).get("max_model_len")
+        self.window = window if isinstance(window, int) else None
+
+    def count_tokens(self, request: Request) -> int | None:
+        if self._tokenizer is None:
+            return None
+        return sum(map(len, self._local_tokens(request)))
+
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling
+    ) -> Iterator[tuple[str, Answer]]:
+        async def send(request: Request) -> Answer:
+            path, body = wire.generation(
+                request, sampling, self.name, self.settings.api, self.settings.endpoint
+            )
+            return wire.generated(await self._post(path, body))
+
+        yield from self._stream(requests, send)
+
+    def score(self, requests: Sequence[Request]) -> Iterator[tuple[str, Answer]]:
+        yield from self._stream(
+            requests, self._score_tokens if self.settings.api == "vllm" else self._score_echo
+        )
+
+    def close(self) -> None:
+        """Close the connection, and stop the server if the stage had started it."""
+        try:
+            self._run(self._client.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        finally:
+            if self.served is not None:
+                self.served.stop()
+
+    # -- one request -------------------------------------------------------------------------
+
+    async def _score_tokens(self, request: Request) -> Answer:
+        if self._tokenizer is None:
+            prompt, rest = await self._remote_tokens(request)
+        else:
+            prompt, rest = self._local_tokens(request)
+        tokens = [*prompt, *rest]
+        path, body = wire.scoring(tokens, self.name)
+        return wire.scored(await self._post(path, body), tokens, len(rest))
+
+    async def _score_echo(self, request: Request) -> Answer:
+        prompt = request.prompt if isinstance(request.prompt, str) else self._render(request)
+        rest = request.continuation or ""
+        path, body = wire.echoing(prompt, rest, self.name)
+        return wire.echoed(await self._post(path, body), prompt, rest)
+
+    async def _post(self, path: str, body: wire.Payload) -> Any:
+        return await self._client.post(path, body=body, cast_to=object)
+
+    async def _attempts(self, request: Request, send: Send, limiter: Limiter) -> Answer:
+        """Send until there is an answer, no hope, or no time."""
+        started = time.monotonic()
+        end = started + self.settings.deadline
+        attempt = 0
+        while True:
+            attempt += 1
+            sent = time.monotonic()
+            fault: Fault
+            try:
+                async with asyncio.timeout(min(self.settings.timeout, end - sent)):
+                    answer = await send(request)
+                limiter.succeeded()
+                self._in_a_row = 0
+                return replace(answer, seconds=time.monotonic() - started, attempts=attempt)
+            except Exception as error:
+                fault = classify(error, self.url, self.settings.key_variable, self.secret)
+            if fault.busy:
+                limiter.overloaded(sent)
+            wait = back_off(attempt) if fault.wait is None else fault.wait
+            late = time.monotonic() + wait >= end
+            if not fault.again or late or attempt == self.settings.attempts:
+                break
+            await asyncio.sleep(wait)
+        self._count_gone(fault)
+        return Answer(
+            fault.status, detail=fault.detail, seconds=time.monotonic() - started, attempts=attempt
+        )
+
+    def _count_gone(self, fault: Fault) -> None:
+        self._in_a_row = self._in_a_row + 1 if fault.status == "connection" else 0
+        if self._in_a_row >= _GONE:
+            raise UserError(
+                f"the server at {self.url} has gone: {_GONE} requests in a row found no "
+                f"connection ({fault.detail})",
+                fix="bring it back and run again: every answer that came is kept",
+            )
+
+    # -- all requests ------------------------------------------------------------------------
+
+    def _stream(self, requests: Sequence[Request], send: Send) -> Iterator[tuple[str, Answer]]:
+        """Answers as they arrive. When the caller stops early, what is under way is cancelled."""
+        arrived: queue.SimpleQueue[tuple[str, Answer] | BaseException | None] = queue.SimpleQueue()
+
+        async def one(request: Request, limiter: Limiter) -> None:
+            try:
+                arrived.put((request.id, await self._attempts(request, send, limiter)))
+            finally:
+                await limiter.release()
+
+        async def every() -> None:
+            limiter = Limiter(self.settings.max_concurrency)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for request in requests:
+                        await limiter.acquire()
+                        group.create_task(one(request, limiter))
+            except BaseExceptionGroup as errors:
+                arrived.put(errors.exceptions[0])
+            except BaseException as error:
+                arrived.put(error)
+                raise
+            else:
+                arrived.put(None)
+
+        work = asyncio.run_coroutine_threadsafe(every(), self._loop)
+        try:
+            while (item := arrived.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            work.cancel()
+
+    def _run(self, work: Any) -> Any:
+        """Run a coroutine in the event loop's thread and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    # -- tokens ------------------------------------------------------------------------------
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        """The model's tokenizer where its folder is here, else None."""
+        if self.model.folder is None:
+            return None
+        from stages.llm.tokenizer import load_tokenizer
+
+        return load_tokenizer(self.model.folder)
+
+    def _render(self, request: Request) -> str:
+        from stages.llm.backends.transformers import render
+
+        if self._tokenizer is None:
+            raise UserError(
+                f"scoring turns of a chat needs the chat template of {self.model.label}",
+                fix="give the model as a folder, or use a server with runtime.llm.server.api=vllm",
+            )
+        return render(self._tokenizer, request)
+
+    def _local_tokens(self, request: Request) -> tuple[list[int], list[int]]:
+        encode = self._tokenizer.encode
+        rest = request.continuation
+        return (
+            encode(self._render(request), add_special_tokens=False),
+            [] if rest is None else encode(rest, add_special_tokens=False),
+        )
+
+    async def _remote_tokens(self, request: Request) -> tuple[list[int], list[int]]:
+        """vLLM's own tokenizer, beside its OpenAI endpoints."""
+        where = self.url.removesuffix("/v1") + "/tokenize"
+
+        async def tokens(**asked: Any) -> list[int]:
+            response = await self._post(where, {"model": self.name, **asked})
+            found = response.get("tokens") if isinstance(response, dict) else None
+            if not isinstance(found, list):
+                raise Malformed("no tokens from /tokenize")
+            return found
+
+        plain = {"add_special_tokens": False}
+        if isinstance(request.prompt, str):
+            prompt = await tokens(prompt=request.prompt, **plain)
+        else:
+            prompt = await tokens(messages=wire.messages(request), add_generation_prompt=True)
+        return prompt, await tokens(prompt=request.continuation or "", **plain)
