@@ -51,6 +51,8 @@ class State:
     key: str = ""
     model: str = "fake"
     window: int | None = 100_000
+    noise: bool = False
+    """Never say the same twice."""
     url: str = ""
     asked: list[dict[str, Any]] = field(default_factory=list)
     given: Counter[str] = field(default_factory=Counter)
@@ -155,6 +157,8 @@ class Handler(BaseHTTPRequestHandler):
         prompt, seed = prompt_of(body), body["seed"]
         schema = "response_format" in body
         text, reason, refusal = good_text(prompt, seed, schema), "stop", None
+        if self.state.noise:
+            text += f", said {time.monotonic_ns()}"
         fault = lasting_fault(prompt, self.state.faults.lasting)
         if fault == "broken_json":
             text = text.replace("}", "").replace("the", "th")
