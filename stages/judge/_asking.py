@@ -57,11 +57,16 @@ def ask_judges(
     candidates: Candidates,
     rubrics: Mapping[str, Sequence[Criterion]],
 ) -> Iterator[Judged]:
-    """A verdict of every judge on every candidate. A model that several judges name opens once."""
+    """A verdict of every judge on every candidate. A model that several judges name opens once.
+
+    A wrong prompt and a model that is not there are errors before anything is asked.
+    """
     prompts = {dimension: prompt_of(judge) for dimension, judge in judges.items()}
     by_model: dict[str, tuple[Model, list[str]]] = {}
     for dimension, judge in judges.items():
         by_model.setdefault(judge.model.model_dump_json(), (judge.model, []))[1].append(dimension)
+    for model, _ in by_model.values():
+        LanguageModel.of(context, model).close()
     for model, dimensions in by_model.values():
         with LanguageModel.of(context, model) as language_model:
             for dimension in dimensions:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stages.judge._asking import Candidates, Judged, ask_judges, prompt_of, rubric_criteria
+from stages.judge._asking import Candidates, Judged, ask_judges, rubric_criteria
 from stages.judge._pairwise import PairwiseJudge
 from stages.judge._rubric import RubricJudge
 from stages.judge._terms import by_terms
@@ -53,9 +53,6 @@ class Config(StageConfig):
 
 
 def run(config: Config, context: StageContext) -> dict[str, Any]:
-    asked = {name: judge for name, judge in config.judges.items() if isinstance(judge, _LANGUAGE)}
-    for judge in asked.values():
-        prompt_of(judge)  # a wrong template is said before any work
     candidates: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     known: dict[str, dict[str, Any]] = {}
     for candidate in context.read("candidates"):
@@ -99,13 +96,13 @@ def judgment_row(candidate: Mapping[str, Any], judged: Judged) -> dict[str, Any]
 
 
 def _judgments(config: Config, context: StageContext, candidates: Candidates) -> Iterator[Judged]:
-    """All verdicts: first those that need no model."""
+    """All verdicts. First those that ask models: whether these are there is known at once."""
     terms = {
         name: judge for name, judge in config.judges.items() if not isinstance(judge, _LANGUAGE)
     }
     asked = {name: judge for name, judge in config.judges.items() if isinstance(judge, _LANGUAGE)}
-    if terms:
-        yield from by_terms(context, terms, load_template(config.prompt), candidates)
     if asked:
         rubrics = rubric_criteria(context.read("rubrics"))
         yield from ask_judges(context, asked, candidates, rubrics)
+    if terms:
+        yield from by_terms(context, terms, load_template(config.prompt), candidates)

@@ -186,7 +186,7 @@ def test_two_models_open_one_after_the_other(folder: Path, monkeypatch: pytest.M
 
 def test_a_wrong_template_is_said_before_anything_is_judged(folder: Path) -> None:
     put_candidates(folder, TEXTS)
-    with pytest.raises(UserError, match="no judge prompt 'rubrics'"):
+    with pytest.raises(UserError, match="no prompt 'rubrics'"):
         run_stage(folder, "judge", panel(rubric={**RUBRIC, "prompt": "rubrics"}))
     with pytest.raises(UserError, match=r"'ask' has unknown \{choices\}"):
         run_stage(folder, "judge", panel(right={**YES_NO, "prompt": "pairwise"}))

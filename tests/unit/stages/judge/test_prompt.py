@@ -63,6 +63,6 @@ def test_wrong_templates(tmp_path: Path, keys: dict[str, str], message: str) -> 
 
 
 def test_an_unknown_name_lists_the_known() -> None:
-    with pytest.raises(UserError, match="no judge prompt 'rubrik'") as caught:
+    with pytest.raises(UserError, match="no prompt 'rubrik'") as caught:
         load_prompt("rubrik", NEEDS)
     assert caught.value.allowed == ["pairwise", "rubric", "yes_no"]
