@@ -43,7 +43,7 @@ ALL = SAMPLES * QUESTIONS
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    [__name__, "torch", "transformers", "datasets", "great_expectations", "openai", "jsonschema",
+    [__name__, "torch", "peft", "transformers.trainer_utils", "pipelines.params", "transformers", "datasets", "great_expectations", "openai", "jsonschema",
      "stages.candidates.sample", "transformers.models.lfm2.modeling_lfm2"]
 )  # fmt: skip
 
