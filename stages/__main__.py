@@ -23,6 +23,7 @@ from stages.runtime.context import StageContext
 from stages.runtime.digest import conf_digest
 from stages.runtime.layout import STAGES
 from stages.runtime.params import COMPOSE, Params, load_params
+from stages.runtime.processes import is_first, launch
 from stages.runtime.progress import say
 from stages.runtime.variant import load_variant
 
@@ -40,24 +41,33 @@ def run_stage(stage: str, params: Params) -> None:
     usage.take()
     status = "failed"
     try:
-        context.publish(variant.run(config, context))
+        metrics = variant.run(config, context)
+        if is_first():
+            context.publish(metrics)
         status = "ok"
     finally:
         context.close()
         seconds = round(time.monotonic() - started, 2)
-        runlog.append(
-            {
-                "stage": stage,
-                "variant": config.kind,
-                "profile": params.profile,
-                "seconds": seconds,
-                "status": status,
-                "rows": context.rows_written(),
-                **usage.take(),
-                "identity": os.environ.get("LONGLINE_IDENTITY", ""),
-            }
-        )
+        if is_first():
+            log(params, context, status, seconds)
     say(f"{stage} done in {seconds} s")
+
+
+def log(params: Params, context: StageContext, status: str, seconds: float) -> None:
+    """One entry of the run log."""
+    stage = context.layout.name
+    runlog.append(
+        {
+            "stage": stage,
+            "variant": params.stages[stage].kind,
+            "profile": params.profile,
+            "seconds": seconds,
+            "status": status,
+            "rows": context.rows_written(),
+            **usage.take(),
+            "identity": os.environ.get("LONGLINE_IDENTITY", ""),
+        }
+    )
 
 
 def check_params(params: Params) -> None:
@@ -98,6 +108,7 @@ def main(arguments: list[str]) -> int:
         if names[0] == "params":
             check_params(params)
         else:
+            launch(names[0], params.runtime.accelerate, arguments)
             run_stage(names[0], params)
         return 0
     except KeyboardInterrupt:

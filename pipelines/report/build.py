@@ -93,7 +93,9 @@ def render(workspace: Workspace, documented: list[str]) -> str:
 
 def _configuration(workspace: Workspace) -> list[tuple[str, str, str]]:
     """(section, variant, YAML) of every stage, then of what they share."""
-    shared = [key for key in ("seed", "prompt", "size", "runtime") if key in workspace.params]
+    shared = [
+        key for key in ("seed", "prompt", "adapter", "size", "runtime") if key in workspace.params
+    ]
     return [
         (
             section,

@@ -21,7 +21,7 @@ def load_tokenizer(folder: Path | str) -> Any:
 
 
 def load_causal_lm(folder: Path | str, device: str = "cpu", dtype: str = "auto") -> Any:
-    """A causal language model from safetensors, in evaluation mode; `auto` keeps its precision."""
+    """A causal language model from safetensors, in evaluation mode; `auto` is the saved dtype."""
     from transformers import AutoModelForCausalLM
 
     must_exist(folder)
@@ -29,6 +29,13 @@ def load_causal_lm(folder: Path | str, device: str = "cpu", dtype: str = "auto")
         str(folder), trust_remote_code=False, use_safetensors=True, dtype=dtype
     )
     return model.to(device).eval()
+
+
+def saved_dtype(folder: Path | str) -> Any:
+    """The torch dtype that a saved model says its weights have."""
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(str(folder), trust_remote_code=False).dtype
 
 
 def must_exist(folder: Path | str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schemas.errors import UserError
 from schemas.ids import content_id
 from stages.llm.library import Item
 from stages.rewards.build import make_sample, row_status
@@ -108,10 +109,14 @@ def recording_trainer() -> type:
     class RecordingGRPOTrainer(GRPOTrainer):
         def __init__(self, *args: Any, recorder: Recorder, **kwargs: Any) -> None:
             super().__init__(*args, reward_funcs=[recorder], **kwargs)
-            if self.accelerator.num_processes > 1 and (
-                self.args.per_device_train_batch_size % self.num_generations
-            ):
-                raise ValueError("each process needs whole groups to score them")
+            drawn = self.args.per_device_train_batch_size * self.args.steps_per_generation
+            if drawn % self.num_generations:
+                raise UserError(
+                    f"each process draws {drawn} rollouts a step, but scores whole groups of "
+                    f"{self.num_generations}",
+                    fix="raise policy.optimisation.batch to a multiple of policy.group times the "
+                    "processes of runtime.accelerate",
+                )
             self.recorder = recorder
 
         def _generate_and_score_completions(self, inputs: Any) -> Any:

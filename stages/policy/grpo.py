@@ -12,17 +12,27 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from schemas.errors import UserError
+from stages.llm.adapter import Adapter, merged, peft_config
 from stages.llm.demonstration import demonstration
 from stages.llm.library import Item, items
-from stages.llm.prompts import load_template
+from stages.llm.prompts import count_tokens, load_template
 from stages.llm.reward_model import load_reward_model, score, sequence
-from stages.llm.tokenizer import load_causal_lm, load_tokenizer
-from stages.llm.training import Optimisation, progress_callback, save, train, trainer_arguments
+from stages.llm.tokenizer import load_causal_lm, load_tokenizer, saved_dtype
+from stages.llm.training import (
+    Optimisation,
+    check_memory,
+    progress_callback,
+    save,
+    train,
+    trainer_arguments,
+    weights_dtype,
+)
 from stages.policy._rollouts import Recorder, recording_trainer
 from stages.rewards.build import entities_by_question, make_sample
 from stages.rewards.sample import RewardModel, Sample
 from stages.rewards.score import check_reward
 from stages.rewards.spec import RewardConfig, RewardModelTerm
+from stages.runtime import processes
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
 from stages.runtime.seeds import deterministic, device
@@ -42,6 +52,7 @@ class Config(StageConfig):
     epsilon: float = Field(gt=0, description="Lower clip")
     epsilon_high: float = Field(gt=0, description="Upper clip")
     iterations: int = Field(ge=1, description="Optimiser passes over one batch of rollouts")
+    adapter: Adapter
     loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"]
     scale_rewards: Literal["group", "batch", "none"]
     hops: tuple[int, ...] | None = Field(description="Train on these hops only; null is all")
@@ -76,18 +87,25 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
             f"{config.optimisation.batch // config.group}",
             fix="raise size.questions.train, or lower policy.optimisation.batch",
         )
+    longest = max(count_tokens(tokenizer, item.prompt.text) for item in chosen.values())
+    check_memory(
+        "GRPO", folder, context.params.runtime, config.optimisation, config.adapter,
+        sequence=longest + config.max_completion_length, logits=config.max_completion_length,
+        sampled=config.optimisation.batch,
+    )  # fmt: skip
     entities = entities_by_question(context.read("rubrics"))
     reward_model = _reward_model(config, context, tokenizer, chosen)
     dry_run(config.reward, list(chosen.values())[:_DRY_RUN], entities, tokenizer, reward_model)
     recorder = Recorder(config.reward, chosen, entities, tokenizer, reward_model)
     trainer, history = fit(config, context, tokenizer, recorder)
-    save(trainer.model, tokenizer, context.model_folder("policy"))
+    save(merged(trainer.model), tokenizer, context.model_folder("policy"), saved_dtype(folder))
     context.plot("policy", history)
     writer = context.writer("rollouts")
-    for row in recorder.rows:
+    rows = processes.gathered(recorder.rows)
+    for row in rows:
         writer.add(row)
-    context.finish("rollouts", rows_in=len(recorder.rows))
-    return summary(recorder.rows, config)
+    context.finish("rollouts", rows_in=len(rows))
+    return summary(rows, config)
 
 
 def dry_run(
@@ -117,8 +135,11 @@ def fit(
     from trl import GRPOConfig
 
     progress = progress_callback("policy")
+    runtime = context.params.runtime
     trainer = recording_trainer()(
-        model=load_causal_lm(context.model("warmup"), device(context.params.runtime)),
+        model=load_causal_lm(
+            context.model("warmup"), device(runtime), weights_dtype(runtime, config.adapter)
+        ),
         args=GRPOConfig(
             **trainer_arguments(context, config.optimisation, config.seed),
             num_generations=config.group,
@@ -140,6 +161,7 @@ def fit(
         ),
         processing_class=tokenizer,
         callbacks=[progress],
+        peft_config=peft_config(config.adapter, "CAUSAL_LM"),
         recorder=recorder,
     )
     train(trainer)

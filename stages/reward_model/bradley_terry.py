@@ -14,11 +14,20 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.errors import UserError
+from stages.llm.adapter import Adapter, merged, peft_config
 from stages.llm.library import Item, items
 from stages.llm.prompts import load_template
 from stages.llm.reward_model import load_reward_model, score, sequence
-from stages.llm.tokenizer import load_tokenizer
-from stages.llm.training import Optimisation, progress_callback, save, train, trainer_arguments
+from stages.llm.tokenizer import load_tokenizer, saved_dtype
+from stages.llm.training import (
+    Optimisation,
+    check_memory,
+    progress_callback,
+    save,
+    train,
+    trainer_arguments,
+    weights_dtype,
+)
 from stages.metrics.bootstrap import mean_interval
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
@@ -31,6 +40,7 @@ class Config(StageConfig):
     max_length: int = Field(ge=1, description="Tokens of prompt and response; longer pairs drop")
     max_dropped: float = Field(ge=0, le=1, description="Share of pairs that may drop")
     centre: float = Field(ge=0, description="Weight of the squared mean reward; 0 is none")
+    adapter: Adapter
     optimisation: Optimisation
     view: Literal["long", "short"]
     prompt: str
@@ -57,8 +67,14 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
         )
     trained = [pair for pair in kept if pair["split"] == "train"]
     say(f"reward model: {len(trained)} pairs to train on, {dropped} dropped for length")
+    sides = ("chosen_ids", "rejected_ids")
+    longest = max((len(pair[side]) for pair in trained for side in sides), default=1)
+    check_memory(
+        "training the reward model", folder, context.params.runtime, config.optimisation,
+        config.adapter, sequence=longest, sequences_each=2,
+    )  # fmt: skip
     model, history = fit(config, context, tokenizer, trained)
-    save(model, tokenizer, context.model_folder("reward_model"))
+    save(model, tokenizer, context.model_folder("reward_model"), saved_dtype(folder))
     context.plot("reward_model", history)
     return {
         "pairs_trained": len(trained),
@@ -132,9 +148,11 @@ def fit(
     from datasets import Dataset
     from trl import RewardConfig, RewardTrainer
 
+    runtime = context.params.runtime
     model = load_reward_model(
-        context.model("warmup"), device(context.params.runtime), pad_token_id=tokenizer.pad_token_id
-    )
+        context.model("warmup"), device(runtime), pad_token_id=tokenizer.pad_token_id,
+        dtype=weights_dtype(runtime, config.adapter),
+    )  # fmt: skip
     model.config.pad_token_id = tokenizer.pad_token_id
     progress = progress_callback("reward model")
     trainer = RewardTrainer(
@@ -149,10 +167,11 @@ def fit(
         ),
         processing_class=tokenizer,
         callbacks=[progress],
+        peft_config=peft_config(config.adapter, "SEQ_CLS"),
     )
     train(trainer)
     curve = [
         {key: row[key] for key in ("step", "loss", "accuracy", "margin") if key in row}
         for row in progress.history
     ]
-    return trainer.model.eval(), curve
+    return merged(trainer.model).eval(), curve

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from stages.runtime.layout import stage_layout
 from stages.runtime.variant import Settings, checked
+from stages.runtime.vllm import VllmSettings
 
 
 class Prices(Settings):
@@ -78,6 +79,7 @@ class LlmChoice(Settings):
     max_failed: float = Field(ge=0, le=1, description="Share of failed requests a stage may have")
     prices: Prices
     transformers: TransformersSettings
+    vllm: VllmSettings
     server: ServerSettings
 
 

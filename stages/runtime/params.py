@@ -33,6 +33,12 @@ class Runtime(Settings):
 
     threads: int = Field(ge=1, description="CPU threads of torch")
     generation_batch: int = Field(ge=1, description="Prompts in one call of generate")
+    micro_batch: int | None = Field(
+        ge=1, description="Sequences of a training step that are in memory at once; null is all"
+    )
+    accelerate: str | None = Field(
+        description="File of `accelerate config` to train under; null is this process alone"
+    )
     device: str = Field(pattern="^(auto|cpu|cuda)$")
     llm: LlmSettings
 
@@ -50,7 +56,7 @@ class Params:
     raw: dict[str, Any]
 
 
-_TOP = {"conf_digest", "profile", "recipe", "size", "prompt", "seed", "runtime", *STAGES}
+_TOP = {"conf_digest", "profile", "recipe", "size", "prompt", "adapter", "seed", "runtime", *STAGES}
 
 
 def parse_params(raw: Any) -> Params:

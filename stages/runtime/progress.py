@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
+from stages.runtime.processes import is_first
+
 Item = TypeVar("Item")
 
 
@@ -26,8 +28,9 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 
 
 def say(line: str) -> None:
-    """One line on standard error, at once."""
-    print(f"  {line}", file=sys.stderr, flush=True)
+    """One line on standard error, at once; where several train together, only the first speaks."""
+    if is_first():
+        print(f"  {line}", file=sys.stderr, flush=True)
 
 
 class Meter:

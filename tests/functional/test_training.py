@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,3 +105,58 @@ def test_the_reward_model_never_trained_on_test(finished: Repository) -> None:
     metrics = json.loads((finished.path / "reports/reward_model.json").read_text())
     assert metrics["pairs_trained"] == sum(pair["split"] == "train" for pair in pairs)
     assert any(pair["split"] == "test" for pair in pairs)
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    """Every tensor of a saved model."""
+    from safetensors.torch import load_file
+
+    return {name: value for file in folder.glob("*.safetensors") for name, value in
+            load_file(file).items()}  # fmt: skip
+
+
+def test_adapters_train_on_two_processes(copy_of_finished: Repository) -> None:
+    """LoRA, in micro-batches, under Accelerate's launcher: whole models, every rollout, once."""
+    repository = copy_of_finished
+    (repository.path / "two.yaml").write_text(
+        "distributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: 1\nmachine_rank: 0\n"
+        "main_process_port: 0\nuse_cpu: true\nmixed_precision: 'no'\n"
+    )
+    repository.run(
+        sys.executable, "-m", "pipelines.cli", "params", "compose", "adapter=lora",
+        "adapter.rank=4", "runtime.accelerate=two.yaml", "runtime.micro_batch=2",
+    )  # fmt: skip
+    before = {name: weights(repository.path / "models" / name) for name in ("warmup", "policy")}
+    logged = (repository.path / ".longline/runs.jsonl").read_text().count("\n")
+    for stage in ("reward_model", "policy"):
+        ran = repository.run(sys.executable, "-m", "stages", stage)
+        assert ran.stderr.count(f"{stage} done in") == 1  # one process speaks
+    assert (repository.path / ".longline/runs.jsonl").read_text().count("\n") == logged + 2
+
+    per_step: dict[int, int] = defaultdict(int)
+    for (step, _), rows in rollouts(repository).items():
+        assert len(rows) == 8
+        expected = group_advantages([row["reward"] for row in rows])
+        assert [row["advantage"] for row in rows] == pytest.approx(expected, abs=1e-4)
+        per_step[step] += len(rows)
+    assert dict(per_step) == {0: 16, 1: 16}
+
+    after = weights(repository.path / "models/policy")
+    assert after.keys() == before["policy"].keys()  # the adapter is in the weights
+    changed = {name for name, value in after.items() if not value.equal(before["warmup"][name])}
+    assert changed
+    assert not any("norm" in name or "embed" in name for name in changed)  # nothing else is trained
+    assert not list((repository.path / ".work").glob("*"))
+
+
+def test_a_step_that_does_not_divide(copy_of_finished: Repository) -> None:
+    repository = copy_of_finished
+    longline = (sys.executable, "-m", "pipelines.cli", "params", "compose")
+    repository.run(*longline, "runtime.micro_batch=3")
+    ran = repository.run(sys.executable, "-m", "stages", "policy", check=False)
+    assert ran.returncode == 1
+    assert "error: runtime.micro_batch (3) does not divide the 16 sequences of a step" in ran.stderr
+    repository.run(*longline, "runtime.accelerate=missing.yaml")
+    ran = repository.run(sys.executable, "-m", "stages", "policy", check=False)
+    assert ran.returncode == 1
+    assert "fix: accelerate config --config_file missing.yaml" in ran.stderr
