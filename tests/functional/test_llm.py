@@ -43,8 +43,9 @@ ALL = SAMPLES * QUESTIONS
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    [__name__, "torch", "transformers", "datasets", "great_expectations", "openai", "jsonschema",
-     "stages.candidates.sample", "transformers.models.lfm2.modeling_lfm2"]
+    [__name__, "datasets", "great_expectations", "jsonschema", "openai", "peft",
+     "pipelines.params", "stages.candidates.sample", "torch", "transformers",
+     "transformers.models.lfm2.modeling_lfm2", "transformers.trainer_utils"]
 )  # fmt: skip
 
 
