@@ -45,7 +45,7 @@ from stages.runtime.vllm import VllmSettings
 
 _KEYS = "runtime.llm.vllm"
 _CPU_CACHE_GIB = 4.0
-_CPU_BLOCK = 16
+_CPU_BLOCK = 32
 _INSTALL = (
     "pip install 'longline[cpu]' or 'longline[gpu]' (README.md says how on a CPU), or set "
     "runtime.llm.backend to transformers or server"
