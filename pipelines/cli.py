@@ -13,6 +13,7 @@ import click
 
 from pipelines.commands.ablate import ablate
 from pipelines.commands.deploy import deploy
+from pipelines.commands.llm import llm
 from pipelines.commands.run import plan, run
 from pipelines.commands.serve import serve
 
@@ -52,6 +53,7 @@ main.add_command(run)
 main.add_command(ablate)
 main.add_command(serve)
 main.add_command(deploy)
+main.add_command(llm)
 
 
 @main.command()

@@ -57,6 +57,20 @@ class DatasetResult:
         }
 
 
+@dataclass(frozen=True)
+class Bound:
+    """The share of rows in quarantine that is tolerated: whose it is, and where to raise it."""
+
+    share: float
+    whose: str
+    where: str
+
+    @classmethod
+    def of(cls, contract: Contract) -> Bound:
+        where = f"quarantine_bound in schemas/contracts/{contract.name}.yaml"
+        return cls(contract.quarantine_bound, "the contract", where)
+
+
 class DatasetWriter:
     """Collects the rows of one dataset in a scratch database of `folder`, then writes shards."""
 
@@ -105,10 +119,13 @@ class DatasetWriter:
             "INSERT INTO quarantine VALUES (NULL, ?, ?, ?, ?)", [rule, reason, source, content]
         )
 
-    def finish(self, rows_in: int) -> DatasetResult:
-        """Check the contract and the accounting, and write the shards. Call once."""
+    def finish(self, rows_in: int, bound: Bound | None = None) -> DatasetResult:
+        """Check the contract and the accounting, and write the shards. Call once.
+
+        `bound` takes the place of the contract's where a stage declares its own.
+        """
         self._flush()
-        result = self._check(rows_in)
+        result = self._check(rows_in, bound or Bound.of(self.contract))
         shards = self._write_shards(result.rows)
         self._write_quarantine()
         meta = {
@@ -142,7 +159,7 @@ class DatasetWriter:
         self._buffer.clear()
         self._chars = 0
 
-    def _check(self, rows_in: int) -> DatasetResult:
+    def _check(self, rows_in: int, bound: Bound) -> DatasetResult:
         contract = self.contract
         key = ", ".join(name(column) for column in contract.key)
         unique = Rule(_UNIQUE, "", "quarantine", f"another row has the same key ({key})")
@@ -155,7 +172,7 @@ class DatasetWriter:
             f"{', '.join(flags + profile)} FROM rows ORDER BY id"
         )
         frame = self._db.execute("SELECT * EXCLUDE (id) FROM flags ORDER BY id").df()
-        results, validation = judge(contract, frame, rules, contract.quarantine_bound)
+        results, validation = judge(contract, frame, rules, bound.share)
         for index, rule in enumerate(rules):
             if rule.severity == "quarantine" and results[index].broken:
                 self._quarantine(rule)
@@ -179,7 +196,7 @@ class DatasetWriter:
             dict(self._db.execute("SELECT rule, count(*) FROM quarantine GROUP BY rule").fetchall())
         )
         rows = int(self._db.execute("SELECT count(*) FROM rows").fetchall()[0][0])
-        self._stop_if_broken(results, quarantined, rows_in)
+        self._stop_if_broken(results, quarantined, rows_in, bound)
         out = rows + quarantined.total() + self._dropped.total()
         if out != rows_in:
             raise RuntimeError(
@@ -202,7 +219,7 @@ class DatasetWriter:
         self._db.execute(f"DELETE FROM rows WHERE rowid IN ({broken})")
 
     def _stop_if_broken(
-        self, results: list[RuleResult], quarantined: Counter[str], rows_in: int
+        self, results: list[RuleResult], quarantined: Counter[str], rows_in: int, bound: Bound
     ) -> None:
         contract = self.contract
         failed = [r for r in results if r.rule.severity == "fail" and not r.passed]
@@ -216,18 +233,17 @@ class DatasetWriter:
                 fix="correct the input or the stage's settings; the rule is in "
                 f"schemas/contracts/{contract.name}.yaml",
             )
-        bad, allowed = quarantined.total(), contract.quarantine_bound
-        if bad > allowed * rows_in:
+        bad = quarantined.total()
+        if bad > bound.share * rows_in:
             example = self._db.execute(
                 "SELECT rule, reason, COALESCE(source, key) FROM quarantine "
                 "ORDER BY source NULLS LAST, key LIMIT 1"
             ).fetchall()[0]
             raise UserError(
                 f"dataset '{contract.name}': {bad} of {rows_in} rows break quarantine rules "
-                f"{dict(sorted(quarantined.items()))}; the contract allows a share of {allowed}. "
-                f"First: {example[2]}: {example[1]} (rule {example[0]})",
-                fix="correct the input, or raise quarantine_bound in "
-                f"schemas/contracts/{contract.name}.yaml",
+                f"{dict(sorted(quarantined.items()))}; {bound.whose} allows a share of "
+                f"{bound.share}. First: {example[2]}: {example[1]} (rule {example[0]})",
+                fix=f"correct the input, or raise {bound.where}",
             )
 
     def _write_shards(self, rows: int) -> list[dict[str, Any]]:

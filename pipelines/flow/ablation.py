@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import yaml
 from prefect import Task, flow, get_run_logger
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, StateType
@@ -219,6 +220,7 @@ def _settle(run: AblationRun, execution: Execution) -> tuple[str, State[Any]]:
         environment = {
             "LONGLINE_IDENTITY": execution.identity,
             "LONGLINE_RUN_LOG": str(run.root / runlog.RUN_LOG),
+            "LONGLINE_LLM_STORE": str(run.root / _store(run, execution.owner)),
         }
         if gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
@@ -231,6 +233,13 @@ def _settle(run: AblationRun, execution: Execution) -> tuple[str, State[Any]]:
         name="Completed" if done.how == "ran" else done.how.capitalize(),
         message=f"{done.how} in {done.seconds:.1f} s, for {len(execution.needed_by)} cells",
     )
+
+
+def _store(run: AblationRun, owner: str) -> str:
+    """Where the cell keeps the answers of models: all cells keep them in the project's store."""
+    plan = next(cell.plan for cell in run.plan.cells if cell.cell.name == owner)
+    configured = yaml.safe_load(plan.params)["runtime"]["llm"]["store"]
+    return os.environ.get("LONGLINE_LLM_STORE") or str(configured)
 
 
 def _ready(run: AblationRun, owner: str, stage: str, say: Any) -> Workspace:

@@ -21,6 +21,7 @@ from pipelines.report.html import environment
 from pipelines.report.integrity import checks
 from pipelines.report.learning import learning_curves
 from pipelines.report.lineage import draw, lineage
+from pipelines.report.models import model_calls
 from pipelines.report.quality import distributions, quality
 from pipelines.report.samples import RULE, rollout_group, samples
 from stages.runtime.layout import STAGES
@@ -75,6 +76,7 @@ def render(workspace: Workspace, documented: list[str]) -> str:
         locked=bool(workspace.lock),
         accounts=accounts(workspace),
         times=times,
+        calls=model_calls(workspace),
         total_seconds=sum(time.seconds or 0.0 for time in times),
         quality=quality(workspace),
         distributions=distributions(workspace),

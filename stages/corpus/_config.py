@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from stages.corpus._extraction import Extraction
 from stages.corpus._tokenizer import TokenizerConfig
 from stages.runtime.variant import Settings, StageConfig
 
@@ -21,3 +22,6 @@ class CorpusConfig(StageConfig):
     path: str = Field(min_length=1, description="The user's files; DVC watches them")
     tokenizer: TokenizerConfig
     chunk: ChunkConfig
+    extraction: Extraction | None = Field(
+        default=None, description="A model that reads triples out of the chunks; null: none"
+    )

@@ -20,6 +20,11 @@ def stating_sentence(text: str, head: str, tail: str) -> Span | None:
     return None
 
 
+def names(text: str, name: str) -> bool:
+    """Whether the text has the name as whole words; case does not count."""
+    return bool(name.strip()) and _whole(name).search(text) is not None
+
+
 @lru_cache(maxsize=4)  # triples come document by document
 def _sentences(text: str) -> list[Span]:
     return sentence_spans(text)

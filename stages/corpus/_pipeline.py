@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.ids import content_id
 from stages.corpus._chunks import chunk_spans
-from stages.corpus._config import ChunkConfig, CorpusConfig
+from stages.corpus._config import CorpusConfig
+from stages.corpus._extraction import check, extract_triples
 from stages.corpus._source import Dropped, SourceDocument, SourceTriple
 from stages.corpus._spool import Spool, Spooled
 from stages.corpus._tokenizer import make_tokenizer
@@ -39,20 +40,27 @@ def write_corpus(
     triples: Iterable[SourceTriple | Rejected] = (),
 ) -> dict[str, Any]:
     """Write the three datasets and `models/tokenizer`; returns the metrics."""
+    extraction = config.extraction
+    if extraction is not None:
+        check(context, extraction)
     spool = Spool(context.scratch / "documents.sqlite")
     try:
         documents_in, duplicates = _spool_documents(context, spool, documents)
         tokenizer = make_tokenizer(config.tokenizer, spool.texts())
         tokenizer.save_pretrained(context.model_folder("tokenizer"))
-        tokens, chunks_in = _write_texts(context, spool, tokenizer, config.chunk)
+        tokens, chunks_in = _write_texts(context, spool, tokenizer, config)
         written = context.finish("documents", documents_in)
+        if extraction is not None:
+            triples = chain(triples, extract_triples(context, spool, extraction))
         triples_in = write_triples(context, spool, triples)
     finally:
         spool.close()
     return {
         "documents": written.rows,
         "chunks": context.finish("chunks", chunks_in).rows,
-        "triples": context.finish("triples", triples_in).rows,
+        "triples": context.finish(
+            "triples", triples_in, None if extraction is None else extraction.bound
+        ).rows,
         "duplicates": duplicates,
         "tokens": {
             "total": tokens["total"],
@@ -105,9 +113,10 @@ def _checked(document: SourceDocument) -> SourceDocument | Rejected:
 
 
 def _write_texts(
-    context: StageContext, spool: Spool, tokenizer: PreTrainedTokenizerBase, chunk: ChunkConfig
+    context: StageContext, spool: Spool, tokenizer: PreTrainedTokenizerBase, config: CorpusConfig
 ) -> tuple[dict[str, int], int]:
     """Count, cut and write every document; returns token numbers and how many chunks."""
+    chunk = config.chunk
     rows, chunk_rows = context.writer("documents"), context.writer("chunks")
     tokens = {"total": 0, "max": 0, "unknown": 0}
     chunks = 0
@@ -141,6 +150,8 @@ def _write_texts(
                 }
             )
         chunks += len(spans)
+        if config.extraction is not None:
+            spool.add_chunks(document.doc_id, spans)
     return tokens, chunks
 
 

@@ -7,7 +7,7 @@ documents up for the triples; a scratch SQLite file keeps the memory bounded wha
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,6 +30,18 @@ class Spooled:
     licence: str | None
 
 
+@dataclass(frozen=True)
+class SpooledChunk:
+    """A chunk with its text; `start` is its place in the document."""
+
+    doc_id: str
+    title: str
+    source: str
+    position: int
+    start: int
+    text: str
+
+
 class Spool:
     """Documents in the order of their coming, each content once."""
 
@@ -41,6 +53,8 @@ class Spool:
             " text TEXT, lang TEXT, source TEXT, licence TEXT);"
             "CREATE TABLE user_ids (user_id TEXT PRIMARY KEY, doc_id TEXT) WITHOUT ROWID;"
             "CREATE TABLE seen (id TEXT PRIMARY KEY) WITHOUT ROWID;"
+            "CREATE TABLE chunks (doc_id TEXT, position INTEGER, char_start INTEGER,"
+            " char_end INTEGER);"
             "CREATE INDEX by_title ON documents (title); BEGIN;"
         )
 
@@ -81,6 +95,21 @@ class Spool:
         return self._db.execute(
             f"SELECT doc_id, text FROM documents WHERE {where} LIMIT 2", [value]
         ).fetchall()
+
+    def add_chunks(self, doc_id: str, spans: Iterable[tuple[int, int, int]]) -> None:
+        """Keep where the chunks of a document lie, for whoever reads them again."""
+        self._db.executemany(
+            "INSERT INTO chunks VALUES (?, ?, ?, ?)",
+            ((doc_id, position, start, end) for position, (start, end, _) in enumerate(spans)),
+        )
+
+    def chunks(self) -> Iterator[SpooledChunk]:
+        """The chunks that were kept, document by document."""
+        for doc_id, title, text, source, position, start, end in self._db.execute(
+            "SELECT d.doc_id, title, text, source, position, char_start, char_end"
+            " FROM chunks c JOIN documents d USING (doc_id) ORDER BY place, position"
+        ):
+            yield SpooledChunk(doc_id, title, source, position, start, text[start:end])
 
     def first_time(self, item: str) -> bool:
         """Whether this id has not been asked for before."""

@@ -1,31 +1,39 @@
-"""A panel of programmatic judges: each scores one dimension of every candidate in [0, 1].
+"""A panel of judges: each scores one dimension of every candidate in [0, 1].
 
-A judge is a reward term (stages/rewards): answer metric, entity recall, cited chunks, format. An
-ill-formed answer scores 0 by rule and says so in its status; a judge that cannot score a candidate
-gives a status and no value.
+A programmatic judge is a reward term (stages/rewards): answer metric, entity recall, cited chunks,
+format. A language-model judge asks a model of its own, through the LLM layer: by a rubric
+(`_rubric`), in pairs (`_pairwise`) or for the probability of yes (`_yes_no`). An ill-formed answer
+scores 0 by rule and says so in its status; a judge that cannot score a candidate gives a status
+and no value.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from statistics import fmean
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stages.llm.library import items
+from stages.judge._asking import Candidates, Judged, ask_judges, rubric_criteria
+from stages.judge._pairwise import PairwiseJudge
+from stages.judge._rubric import RubricJudge
+from stages.judge._terms import by_terms
+from stages.judge._yes_no import YesNoJudge
 from stages.llm.prompts import load_template
-from stages.rewards.build import entities_by_question, make_sample, row_status
-from stages.rewards.response import parse_response
-from stages.rewards.sample import Sample
 from stages.rewards.spec import CitationTerm, EntityRecallTerm, FormatTerm, OutcomeTerm
-from stages.rewards.terms import sample_value
 from stages.runtime.context import StageContext
 from stages.runtime.progress import say
 from stages.runtime.variant import StageConfig
 
+_LANGUAGE = (RubricJudge, PairwiseJudge, YesNoJudge)
+
 Judge = Annotated[
-    OutcomeTerm | EntityRecallTerm | CitationTerm | FormatTerm, Field(discriminator="kind")
-]
+    OutcomeTerm | EntityRecallTerm | CitationTerm | FormatTerm
+    | RubricJudge | PairwiseJudge | YesNoJudge,
+    Field(discriminator="kind"),
+]  # fmt: skip
 
 
 class Config(StageConfig):
@@ -45,69 +53,56 @@ class Config(StageConfig):
 
 
 def run(config: Config, context: StageContext) -> dict[str, Any]:
-    entities = entities_by_question(context.read("rubrics"))
-    by_question: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    expected = 0
+    candidates: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    known: dict[str, dict[str, Any]] = {}
     for candidate in context.read("candidates"):
-        expected += len(config.judges)
-        by_question[candidate["view"], candidate["question_id"]].append(candidate)
+        known[candidate["candidate_id"]] = candidate
+        candidates[candidate["view"], candidate["question_id"]].append(candidate)
     writer = context.writer("judgments")
     values: dict[str, list[float]] = defaultdict(list)
+    agreements: dict[str, list[float]] = defaultdict(list)
     statuses: Counter[str] = Counter()
-    judged = 0
-    for view in sorted({view for view, _ in by_question}):
-        for item in items(
-            context,
-            load_template(config.prompt),
-            None,
-            view=view,
-            splits=["train", "validation", "test"],
-        ):
-            question_id = item.question["question_id"]
-            for candidate in by_question.get((view, question_id), ()):
-                sample = make_sample(
-                    item, candidate["text"], candidate["finish_reason"],
-                    entities.get(question_id, ()),
-                )  # fmt: skip
-                for row in judge_candidate(config, candidate, sample):
-                    judged += 1
-                    writer.add(row)
-                    statuses[row["status"]] += 1
-                    if row["value"] is not None:
-                        values[row["dimension"]].append(row["value"])
-    context.finish("judgments", rows_in=expected)
+    for judged in _judgments(config, context, candidates):
+        verdict = judged.verdict
+        writer.add(judgment_row(known[verdict.candidate_id], judged))
+        statuses[verdict.status] += 1
+        if verdict.value is not None:
+            values[judged.dimension].append(verdict.value)
+        if verdict.agreement is not None:
+            agreements[judged.dimension].append(verdict.agreement)
+    context.finish("judgments", rows_in=len(known) * len(config.judges))
     say(f"statuses: {dict(sorted(statuses.items()))}")
+    ill_formed = sum(n for status, n in statuses.items() if status.startswith("ill_formed"))
     return {
-        "ill_formed": round(
-            sum(n for status, n in statuses.items() if status.startswith("ill_formed"))
-            / max(judged, 1),
-            4,
-        ),
+        "ill_formed": round(ill_formed / max(statuses.total(), 1), 4),
         "judges_failed": sum(n for status, n in statuses.items() if status.startswith("failed")),
-        **{
-            f"mean_{dimension}": round(sum(found) / len(found), 4)
-            for dimension, found in sorted(values.items())
-        },
+        **{f"mean_{name}": round(sum(v) / len(v), 4) for name, v in sorted(values.items())},
+        **{f"agreement_{name}": round(fmean(v), 4) for name, v in sorted(agreements.items())},
     }
 
 
-def judge_candidate(
-    config: Config, candidate: dict[str, Any], sample: Sample
-) -> list[dict[str, Any]]:
-    """One row per dimension."""
-    response = parse_response(sample.text, sample.finish_reason)
-    rows = []
-    for dimension, judge in config.judges.items():
-        value = sample_value(judge, sample, response)
-        rows.append(
-            {
-                "candidate_id": candidate["candidate_id"],
-                "question_id": candidate["question_id"],
-                "split": candidate["split"],
-                "dimension": dimension,
-                "judge": judge.kind,
-                "value": value,
-                "status": "failed:no_reference" if value is None else row_status(response.status),
-            }
-        )
-    return rows
+def judgment_row(candidate: Mapping[str, Any], judged: Judged) -> dict[str, Any]:
+    """The row of one verdict."""
+    return {
+        "candidate_id": candidate["candidate_id"],
+        "question_id": candidate["question_id"],
+        "split": candidate["split"],
+        "dimension": judged.dimension,
+        "judge": judged.judge,
+        "model": judged.model,
+        "prompt_hash": judged.prompt_hash,
+        **judged.verdict.columns(),
+    }
+
+
+def _judgments(config: Config, context: StageContext, candidates: Candidates) -> Iterator[Judged]:
+    """All verdicts. First those that ask models: whether these are there is known at once."""
+    terms = {
+        name: judge for name, judge in config.judges.items() if not isinstance(judge, _LANGUAGE)
+    }
+    asked = {name: judge for name, judge in config.judges.items() if isinstance(judge, _LANGUAGE)}
+    if asked:
+        rubrics = rubric_criteria(context.read("rubrics"))
+        yield from ask_judges(context, asked, candidates, rubrics)
+    if terms:
+        yield from by_terms(context, terms, load_template(config.prompt), candidates)

@@ -98,7 +98,8 @@ def count_parameters(folder: Path) -> int:
     for file in files:
         try:
             with safe_open(file, framework="np") as tensors:
-                total += sum(prod(tensors.get_slice(n).get_shape()) for n in tensors)
+                names = tensors.keys()
+                total += sum(prod(tensors.get_slice(name).get_shape()) for name in names)
         except SafetensorError as error:
             raise ValueError(f"{file.name}: {error}") from error
     return total

@@ -125,8 +125,8 @@ def render_prompt(
             parts.append(cite(document.chunk_text(chunk), markers[chunk.chunk_id]))
             end = chunk.char_end
         parts.append(document.text[end:])
-        blocks.append(_fill(template.document, title=document.title, text="".join(parts)))
-    text = _fill(template.prompt, context=template.joiner.join(blocks), question=question)
+        blocks.append(fill(template.document, title=document.title, text="".join(parts)))
+    text = fill(template.prompt, context=template.joiner.join(blocks), question=question)
     if tokenizer is not None and tokenizer.chat_template:
         text = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
@@ -139,6 +139,6 @@ def count_tokens(tokenizer: Tokenizer, text: str) -> int:
     return len(tokenizer.encode(text, add_special_tokens=False))
 
 
-def _fill(template: str, **values: str) -> str:
+def fill(template: str, **values: str) -> str:
     """Replace `{name}` in one pass; braces inside the values are left alone."""
     return re.sub(r"\{(\w+)\}", lambda m: values.get(m.group(1), m.group(0)), template)

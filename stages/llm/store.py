@@ -70,7 +70,7 @@ class Store:
     @classmethod
     def open(cls, folder: Path) -> Store:
         """Open the store in `folder`, and make it where there is none."""
-        with _readable(folder):
+        with readable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / "open.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # one process makes the tables
@@ -94,14 +94,14 @@ class Store:
 
     def close(self) -> None:
         """Bring everything to the disk and close."""
-        with _readable(self.folder):
+        with readable(self.folder):
             self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
             self.connection.close()
 
     def get(self, keys: Sequence[str]) -> dict[str, Answer]:
         """The answers that are there, by key. A damaged one counts as not there."""
         found = {}
-        with _readable(self.folder):
+        with readable(self.folder):
             for start in range(0, len(keys), _AT_ONCE):
                 some = [bytes.fromhex(key) for key in keys[start : start + _AT_ONCE]]
                 marks = ",".join("?" * len(some))
@@ -118,7 +118,7 @@ class Store:
         An answer that is there but damaged is replaced.
         """
         new = 0
-        with _readable(self.folder), self._transaction():
+        with readable(self.folder), self._transaction():
             for entry in entries:
                 data = pack(entry.answer)
                 key = bytes.fromhex(entry.key)
@@ -140,7 +140,7 @@ class Store:
 
     def entries(self) -> Iterator[Entry]:
         """All answers that are sound, in the order of their keys; damaged ones are passed over."""
-        with _readable(self.folder):
+        with readable(self.folder):
             for key, model, backend, created, checksum, data in self.connection.execute(
                 "SELECT key, model, backend, created, checksum, answer FROM answers ORDER BY key"
             ):
@@ -151,7 +151,7 @@ class Store:
         """SHA-256 of a file, computed anew only when its size or time of change is another."""
         state = path.stat()
         known = (str(path.resolve()), state.st_size, state.st_mtime_ns)
-        with _readable(self.folder):
+        with readable(self.folder):
             row = self.connection.execute(
                 "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ?", known
             ).fetchone()
@@ -198,7 +198,7 @@ def store_folder(configured: str) -> Path:
 
 
 @contextmanager
-def _readable(folder: Path) -> Iterator[None]:
+def readable(folder: Path) -> Iterator[None]:
     """SQLite's errors as what a user can do about them."""
     try:
         yield

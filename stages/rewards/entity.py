@@ -13,13 +13,11 @@ forms (a Russian genitive is another word).
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
 
-from stages.metrics.text import fold, is_unspaced
+from stages.metrics.mention import Boundary, name_form, occurs
+from stages.metrics.text import fold
 
-Boundary = Literal["word", "substring"]
-
-_ARTICLES = ("the ", "an ", "a ")
+__all__ = ["Boundary", "entity_recall"]
 
 
 def entity_recall(entities: Collection[str], text: str, boundary: Boundary = "word") -> float:
@@ -34,35 +32,7 @@ def entity_recall(entities: Collection[str], text: str, boundary: Boundary = "wo
         raise ValueError("entity recall is undefined without gold entities")
     if boundary not in ("word", "substring"):
         raise ValueError(f"boundary must be 'word' or 'substring', not {boundary!r}")
-    forms = {_without_article(fold(entity)) for entity in entities}
+    forms = {name_form(entity) for entity in entities}
     folded = fold(text)
-    hits = sum(_occurs(form, folded, boundary) for form in forms)
+    hits = sum(occurs(form, folded, boundary) for form in forms)
     return hits / len(forms)
-
-
-def _without_article(form: str) -> str:
-    for article in _ARTICLES:
-        if form.startswith(article):
-            return form.removeprefix(article)
-    return form
-
-
-def _occurs(form: str, text: str, boundary: Boundary) -> bool:
-    if not form:
-        return False
-    if boundary == "substring":
-        return form in text
-    start = text.find(form)
-    while start >= 0:
-        if _is_boundary(text, start) and _is_boundary(text, start + len(form)):
-            return True
-        start = text.find(form, start + 1)
-    return False
-
-
-def _is_boundary(text: str, position: int) -> bool:
-    """Whether a word may begin or end between `position - 1` and `position`."""
-    if position == 0 or position == len(text):
-        return True
-    before, after = text[position - 1], text[position]
-    return before == " " or after == " " or is_unspaced(before) or is_unspaced(after)

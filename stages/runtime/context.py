@@ -25,7 +25,7 @@ from typing import Any
 from schemas.contract import load_contract
 from schemas.publish import publish, recover
 from schemas.read import Dataset
-from schemas.write import DatasetResult, DatasetWriter
+from schemas.write import Bound, DatasetResult, DatasetWriter
 from stages.runtime.layout import (
     StageLayout,
     dataset_path,
@@ -94,9 +94,12 @@ class StageContext:
             self._writers[name] = DatasetWriter(load_contract(name), self.work / "data" / name)
         return self._writers[name]
 
-    def finish(self, name: str, rows_in: int) -> DatasetResult:
-        """Check and close an output dataset. `rows_in` is what its accounting starts from."""
-        result = self.writer(name).finish(rows_in)
+    def finish(self, name: str, rows_in: int, bound: Bound | None = None) -> DatasetResult:
+        """Check and close an output dataset. `rows_in` is what its accounting starts from.
+
+        `bound` is the stage's own of rows in quarantine, in place of the contract's.
+        """
+        result = self.writer(name).finish(rows_in, bound)
         self._finished[name] = result
         lost = {**result.quarantined, **result.dropped}
         say(f"{name}: {rows_in} in, {result.rows} out" + (f", {lost}" if lost else ""))

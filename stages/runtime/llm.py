@@ -50,7 +50,8 @@ class ServerSettings(Settings):
     """An endpoint that speaks OpenAI's protocol."""
 
     url: str | None = Field(
-        pattern=r"^https?://", description="Such as http://127.0.0.1:8000/v1; null: start one"
+        pattern=r"^https?://[^/@\s]+(/|$)",
+        description="Such as http://127.0.0.1:8000/v1; null: start one",
     )
     api: Literal["vllm", "openai"] = Field(
         description="vllm: also use what vLLM adds to the protocol; openai: nothing but it"

@@ -3,7 +3,8 @@ section on data construction).
 
 A walk v0 -> v1 -> ... -> vn follows triples; each step is stated in one document. The documents
 are the gold documents, in order; v1..vn are the gold entities; vn is the answer. The paper words
-the walk with a language model; here a template names v0 and the relations.
+the walk with a language model, as the variant `kg_random_walk_lm` does; here a template names v0
+and the relations.
 
 A walk is kept only if its question has one answer: each (head, relation) on it has exactly one
 tail in the whole graph, no entity or document comes twice, and no other question of the run has
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,14 +41,19 @@ class SplitCounts(Settings):
     test: int = Field(ge=1)
 
 
-class Config(StageConfig):
-    kind: Literal["kg_random_walk"]
+class WalkConfig(StageConfig):
+    """What every variant that walks is told."""
+
     questions: SplitCounts
     hop_weights: Weights = Field(description="Weights of 1, 2, 3, ... hops")
     splits: SplitShares
     wording: str
     attempts: int = Field(ge=1, description="Walks tried for each wanted question")
     seed: int = Field(ge=0)
+
+
+class Config(WalkConfig):
+    kind: Literal["kg_random_walk"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,20 @@ class Graph:
         return len(self.tails[normalise(edge.head), normalise(edge.relation)]) > 1
 
 
+Walked = tuple[tuple[Edge, ...], dict[str, Any]]
+"""A walk and the row of its question."""
+
+
 def run(config: Config, context: StageContext) -> dict[str, Any]:
+    return write_questions(config, context, lambda walked: [row for _, row in walked])
+
+
+def write_questions(
+    config: WalkConfig,
+    context: StageContext,
+    word: Callable[[Sequence[Walked]], Iterable[dict[str, Any] | str]],
+) -> dict[str, Any]:
+    """Walk, and write the rows that `word` makes of the walks; a string is a reason to drop one."""
     graph, unusable = load_graph(context)
     if not graph.edges:
         raise UserError(
@@ -84,22 +103,30 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
     writer = context.writer("questions")
     wording = load_wording(config.wording)
     seen: set[tuple[str, ...]] = set()
-    counts: Counter[str] = Counter()
+    walked: list[Walked] = []
     tried = 0
     for split in SPLITS:
         wanted = getattr(config.questions, split)
+        before = len(walked)
         for outcome in sample_walks(graph, split_of, split, wanted, config, seen):
             tried += 1
             if isinstance(outcome, str):
                 writer.drop(outcome)
             else:
-                counts[split] += 1
-                writer.add(question_row(outcome, split, wording))
-        if counts[split] < wanted:
+                walked.append((outcome, question_row(outcome, split, wording)))
+        found = len(walked) - before
+        if found < wanted:
             say(
-                f"{split}: {counts[split]} of {wanted} questions from {config.attempts} walks for "
+                f"{split}: {found} of {wanted} questions from {config.attempts} walks for "
                 "each; more synthesize.attempts may find more"
             )
+    counts: Counter[str] = Counter()
+    for row in word(walked):
+        if isinstance(row, str):
+            writer.drop(row)
+        else:
+            counts[row["split"]] += 1
+            writer.add(row)
     context.finish("questions", rows_in=tried)
     return {
         "questions": {split: counts[split] for split in SPLITS},
@@ -151,7 +178,7 @@ def sample_walks(
     split_of: Mapping[str, str],
     split: str,
     wanted: int,
-    config: Config,
+    config: WalkConfig,
     seen: set[tuple[str, ...]],
 ) -> Iterator[tuple[Edge, ...] | str]:
     """Walks of one split until `wanted` are found or the attempts are used up.

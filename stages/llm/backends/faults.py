@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import math
 import random
 import re
 import time
@@ -80,7 +81,7 @@ def retry_after(header: str | None) -> float | None:
             seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
         except ValueError:
             return None
-    return max(seconds, 0.0) if seconds < float("inf") else None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def back_off(attempt: int, base: float = 0.5, most: float = 30.0) -> float:
@@ -88,7 +89,7 @@ def back_off(attempt: int, base: float = 0.5, most: float = 30.0) -> float:
 
     The draw changes no result, so it has no seed.
     """
-    return random.uniform(0, min(most, base * 2.0**attempt))
+    return random.uniform(0, min(most, base * 2.0 ** min(attempt, 16)))
 
 
 def masked(text: str, secret: str) -> str:

@@ -21,6 +21,7 @@ OVERRIDES: list[list[str]] = [
     ["distractors=random"],
     ["profile=smoke", "runtime.threads=1"],
     ["policy/reward=outcome", "seed.train=3", "prompt=path"],
+    ["judge=yes_no", "size.judge_model.revision='7'"],
     ["corpus=musique", "synthesize=import_qa", "corpus.triples=null", "+synthesize.splits.x=1e-3"],
     ["judge.judges.outcome.kind='it is: #1'"],
 ]
@@ -54,9 +55,26 @@ def test_every_choice_composes_and_is_valid(choice: str) -> None:
     params = compose_params([*BESIDE.get(choice, ()), choice], ROOT)
     group, name = choice.split("=")
     if group in STAGES:
-        assert params.stages[group].kind == name
+        stage = params.stages[group]
+        # A choice of judge is the panel, or the panel with a judge of that kind.
+        judges = getattr(stage, "judges", {}).values()
+        assert name in (stage.kind, *(judge.kind for judge in judges))
     if group in ("profile", "recipe"):
         assert params.raw[group] == name
+
+
+@pytest.mark.parametrize(
+    ("choice", "dimension"),
+    [("rubric_lm", "rubric"), ("pairwise_lm", "better"), ("yes_no", "supported")],
+)
+def test_a_language_judge_counts_in_the_preferences(choice: str, dimension: str) -> None:
+    """One line swaps it in: the panel stays, and its dimension gets a weight."""
+    without, chosen = (
+        yaml.safe_load(compose_text(words, ROOT)) for words in ([], [f"judge={choice}"])
+    )
+    assert chosen["judge"]["judges"].pop(dimension)["kind"] == choice
+    assert chosen["preferences"]["weights"].pop(dimension) == 1.0
+    assert chosen == without
 
 
 def test_the_defaults_in_conf_are_the_first_thing_composed(composed: str) -> None:

@@ -92,7 +92,9 @@ def test_no_judge_and_an_unknown_one() -> None:
         validate("judge", VALUES | {"judges": {}})
     with pytest.raises(UserError) as caught:
         validate("judge", VALUES | {"judges": {"a": {"kind": "reward_model"}}})
-    assert caught.value.allowed == ["citation", "entity_recall", "format", "outcome"]
+    assert caught.value.allowed == [
+        "citation", "entity_recall", "format", "outcome", "pairwise_lm", "rubric_lm", "yes_no",
+    ]  # fmt: skip
 
 
 def test_a_judge_scores_a_candidate_by_itself() -> None:

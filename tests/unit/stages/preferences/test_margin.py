@@ -65,6 +65,8 @@ def judge(folder: Path, scores: dict[str, list[tuple[float | None, ...]]]) -> No
             "split": "test" if question == "t" else "train", "dimension": dimension,
             "judge": dimension, "value": value,
             "status": "failed:no_reference" if value is None else "ok",
+            "model": None, "prompt_hash": None, "agreement": None, "parts": [],
+            "n_prompt_tokens": 0, "n_tokens": 0,
         }
         for question, candidates in scores.items()
         for number, values in enumerate(candidates)
