@@ -29,7 +29,8 @@ def predict(
     """The median over the most recent runs that succeeded: of the same inputs, if there are any;
     else of the same variant and profile.
 
-    A change of size within a profile is not seen; the basis says what was counted.
+    A change of size within a profile is not seen; the basis says what was counted. Tokens and cost
+    are those of a run that finds no kept answer of a model.
     """
     past = [run for run in runs if run.get("stage") == stage and run.get("status") == "ok"]
     same = [run for run in past if identity and run.get("identity") == identity]
@@ -38,11 +39,11 @@ def predict(
     if not chosen:
         return Prediction()
     kind = "the same inputs" if same else f"{variant}, profile {profile}"
-    tokens = _median([_tokens(run) for run in chosen])
+    tokens = _median([_times(_tokens(run), _asking(run)) for run in chosen])
     return Prediction(
         seconds=_median([_number(run.get("seconds")) for run in chosen]),
         tokens=None if tokens is None else round(tokens),
-        cost=_median([_number(run.get("cost")) for run in chosen]),
+        cost=_median([_times(_number(run.get("cost")), _asking(run)) for run in chosen]),
         basis=f"{len(chosen)} run{'s' if len(chosen) > 1 else ''} of {kind}",
     )
 
@@ -66,6 +67,24 @@ def _tokens(run: Mapping[str, Any]) -> float | None:
     if not isinstance(tokens, Mapping):
         return None
     return sum(value for value in tokens.values() if isinstance(value, int))
+
+
+def _asking(run: Mapping[str, Any]) -> float | None:
+    """How many times as much a run would have taken that kept no answers; None where it kept all.
+
+    >>> _asking({"llm": {"asked": 25, "kept": 75}}), _asking({})
+    (4.0, 1.0)
+    """
+    counted = run.get("llm")
+    if not isinstance(counted, Mapping):
+        return 1.0
+    asked = _number(counted.get("asked")) or 0.0
+    whole = asked + (_number(counted.get("kept")) or 0.0)
+    return whole / asked if asked else None if whole else 1.0
+
+
+def _times(value: float | None, factor: float | None) -> float | None:
+    return None if value is None or factor is None else value * factor
 
 
 def _number(value: Any) -> float | None:

@@ -39,7 +39,8 @@ STAGE = textwrap.dedent(
     name = "-".join([stage, *chosen])
     def note(event):
         entry = {"stage": name, "event": event, "time": time.time(), "pid": os.getpid(),
-                 "gpus": None, "folder": os.getcwd()}
+                 "gpus": None, "folder": os.getcwd(),
+                 "store": os.environ.get("LONGLINE_LLM_STORE")}
         with open(os.environ["NOTES"], "a") as file:
             file.write(json.dumps(entry) + "\\n")
     def told(what):

@@ -163,6 +163,12 @@ def test_the_cells_have_the_workspace_as_it_is_now(grown: Grown) -> None:
     assert not [file for file in files if file.startswith("reports/ablations")]
 
 
+def test_the_cells_keep_the_answers_of_models_in_one_store(grown: Grown) -> None:
+    notes = grown.grids.project.raw_notes()  # of the last grid
+    assert len({note["folder"] for note in notes}) > 1
+    assert {note["store"] for note in notes} == {str(grown.grids.path / ".longline/llm")}
+
+
 def test_every_cell_is_an_experiment(grown: Grown) -> None:
     wanted = {cell.cell.name for ran in grown.ran.values() for cell in ran.plan.cells}
     assert len(wanted) == sum(CELLS.values())

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from schemas.errors import UserError
 from stages.llm.answer import Answer
@@ -54,7 +55,7 @@ class ServerBackend:
     """A connection to a server; owns the thread of its event loop, and the server if started."""
 
     def __init__(self, model: Model, settings: ServerSettings, served: Served | None) -> None:
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         self.model = model
         self.settings = settings
@@ -68,10 +69,15 @@ class ServerBackend:
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
         async def make() -> AsyncOpenAI:
+            # A proxy of the environment knows nothing of this machine's own ports.
+            here = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
             return AsyncOpenAI(
-                api_key=self.secret or "none", base_url=self.url, max_retries=0,
+                api_key=self.secret or "none",
+                base_url=self.url,
+                max_retries=0,
                 timeout=settings.timeout,
-            )  # fmt: skip
+                http_client=DefaultAsyncHttpxClient(trust_env=not here),
+            )
 
         self._client = self._run(make())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -104,7 +105,8 @@ def test_a_request_ends_at_its_deadline() -> None:
     with fake_server(Faults(share=1.0, kinds=("500",))) as server:
         started = time.monotonic()
         found = answers(opened(server, attempts=1000, deadline=1.0), requests(2))
-        assert {answer.status for answer in found.values()} == {"http"}
+        # The last attempt is cut where the deadline falls into it.
+        assert {answer.status for answer in found.values()} <= {"http", "timeout"}
         assert time.monotonic() - started < 3.0
 
 
@@ -238,6 +240,36 @@ def test_a_server_that_cannot_start(tiny_model: Path, monkeypatch: pytest.Monkey
         open_server(Model(folder=str(tiny_model)), settings(None, serve=program.model_dump()))
     with pytest.raises(UserError, match="only a folder can be served"):
         open_server(Model(name="remote"), settings(None))
+
+
+KILLED = """
+import os, signal, sys, yaml
+from stages.llm.backends.serve import start
+from stages.llm.model import Model
+from stages.runtime.llm import ServeSettings
+
+settings = ServeSettings(program=[sys.executable, "-m", "tests.fake_server"], arguments={},
+                         start_timeout=30)
+served = start(Model(folder=sys.argv[1]), settings)
+print(served.process.pid, served.log, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends the server there")
+def test_a_server_does_not_outlive_a_killed_stage(tiny_model: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tiny_model)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, text=True, timeout=60,
+    )  # fmt: skip
+    pid, log = done.stdout.split()
+    Path(log).unlink()
+    for _ in range(100):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"the server {pid} lives on")
 
 
 def test_numbers_that_are_none_are_no_score() -> None:
