@@ -5,9 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-# Extra words for the composition, such as PROFILE=smoke.
+# Extra words for the composition, such as PROFILE=smoke, or CORPUS=musique CORPUS_PATH=/path/to/files
+# for the questions of a benchmark.
 PROFILE ?=
-OVERRIDES := $(if $(PROFILE),profile=$(PROFILE))
+CORPUS ?=
+CORPUS_PATH ?= inputs
+OVERRIDES := $(if $(PROFILE),profile=$(PROFILE)) \
+	$(if $(CORPUS),corpus=$(CORPUS) corpus.path=$(CORPUS_PATH) synthesize=import_qa)
+OVERRIDES := $(strip $(OVERRIDES))
 
 # vLLM has an environment of its own: with it the plain tests would start slower and see other
 # packages than users without it.
@@ -23,6 +28,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
+
+# The profile smollm2 runs its stages with vLLM.
+ifeq ($(PROFILE),smollm2)
+run: export PATH := $(CURDIR)/$(VLLM)/bin:$(PATH)
+run: install-vllm
+endif
 
 run: install
 	@test -d .dvc || { echo "error: run from a clone of the repository"; exit 1; }
