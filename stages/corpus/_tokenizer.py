@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, field_validator
 
 from schemas.errors import UserError
+from stages.llm.packaged import PREFIX, model_folder
 from stages.runtime.variant import Settings
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class WordLevelTokenizer(Settings):
 
 
 class PretrainedTokenizer(Settings):
-    """The tokenizer of a published model: a local folder, or a model id with its revision."""
+    """The tokenizer of a published model: a local folder, a package that ships one
+    (`package:NAME`), or a model id with its revision."""
 
     kind: Literal["pretrained"]
     path: str = Field(min_length=1)
@@ -100,12 +102,13 @@ def load_pretrained(config: PretrainedTokenizer) -> PreTrainedTokenizerBase:
     """Load without running any code of the model's. `UserError` says what is not there."""
     from transformers import AutoTokenizer
 
-    path = Path(config.path)
-    if not path.exists() and config.path.startswith((".", "/", "~")):
+    given = str(model_folder(config.path)) if config.path.startswith(PREFIX) else config.path
+    path = Path(given)
+    if not path.exists() and given.startswith((".", "/", "~")):
         raise _missing(config.path, "no such folder")
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            config.path, revision=config.revision, trust_remote_code=False
+            given, revision=config.revision, trust_remote_code=False
         )
     except (OSError, ValueError) as error:
         raise _missing(config.path, str(error).strip().splitlines()[0]) from error

@@ -57,7 +57,11 @@ def token_bytes(config: Mapping[str, Any], precision: int, parallel: int = 1) ->
     """Bytes of one token's keys and values on one of `parallel` devices."""
     kinds = config.get("layer_types")
     layers = int(config["num_hidden_layers"])
-    attending = sum("attention" in kind for kind in kinds) if kinds else layers
+    attending = (
+        sum("attention" in kind and kind != "linear_attention" for kind in kinds)
+        if kinds
+        else layers
+    )
     if config.get("kv_lora_rank"):
         numbers = int(config["kv_lora_rank"]) + int(config.get("qk_rope_head_dim") or 0)
         return attending * numbers * precision

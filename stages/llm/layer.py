@@ -29,6 +29,7 @@ from stages.llm.counts import Counts
 from stages.llm.identity import model_id, request_key
 from stages.llm.model import Model
 from stages.llm.order import new_shares, ordered, windows
+from stages.llm.packaged import model_folder
 from stages.llm.request import Request, Sampling
 from stages.llm.store import KEPT, Entry, Store, store_folder
 from stages.runtime.context import StageContext
@@ -67,6 +68,8 @@ class LanguageModel:
         cls, stage: str, model: Model, settings: LlmChoice, opener: Callable[[Model], Backend]
     ) -> LanguageModel:
         """With a back end of one's own, which `opener` opens when it is needed."""
+        if model.folder is not None:
+            model = model.model_copy(update={"folder": str(model_folder(model.folder))})
         store = Store.open(store_folder(settings.store))
         try:
             name = model_id(model, store.file_digest)

@@ -13,7 +13,7 @@ from stages.runtime.variant import Settings
 
 
 class Model(Settings):
-    """A model, with `folder` or `name` set.
+    """A model, with `folder` (or `package:NAME`, see stages/llm/packaged.py) or `name` set.
 
     A folder is known by what its files hold, a name by itself and `revision`: raise the revision
     when the server behind the name has changed and its old answers should not be used.

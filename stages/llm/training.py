@@ -104,10 +104,12 @@ def check_memory(
     sequences_each: int = 1,
     logits: int = 0,
     sampled: int = 0,
+    engine: int = 0,
 ) -> None:
     """Refuse, before a weight is loaded, what would run out of memory. Lengths are in tokens.
 
-    `sequences_each` is how many sequences one member of the batch has: two for a pair.
+    `sequences_each` is how many sequences one member of the batch has: two for a pair. `engine` is
+    what another engine takes beside the training, in bytes.
     """
     shape = read_shape(folder)
     on_cpu = device(runtime) == "cpu"
@@ -124,7 +126,7 @@ def check_memory(
         ),
     )
     require_memory(
-        needed,
+        needed | {"engine": engine},
         available(device(runtime)),
         f"{what} of {shape.parameters / 1e6:.1f} M parameters at {sequence} tokens",
         "lower runtime.micro_batch, train an adapter (adapter=lora), shorten the contexts, or take "

@@ -2,7 +2,7 @@
 
 LongTraceRL (arXiv 2605.31584, section on training): no KL term, clipping 0.2 / 0.28, per-token
 loss, groups of 8. The reward is checked on gold demonstrations before training starts. Rollouts
-are sampled with transformers; their text, reward parts and advantages go to `rollouts`.
+are sampled where `runtime.rollouts` says; their text, reward parts and advantages go to `rollouts`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ from stages.llm.training import (
     train,
     trainer_arguments,
     weights_dtype,
+)
+from stages.policy._engine import (
+    check_engine,
+    engine_arguments,
+    engine_bytes,
+    trainer_settings,
 )
 from stages.policy._rollouts import Recorder, recording_trainer
 from stages.rewards.build import entities_by_question, make_sample
@@ -71,7 +77,9 @@ class Config(StageConfig):
 
 
 def run(config: Config, context: StageContext) -> dict[str, Any]:
-    deterministic(config.seed, context.params.runtime)
+    runtime = context.params.runtime
+    deterministic(config.seed, runtime)
+    check_engine(runtime.rollouts, device(runtime))
     folder = context.model("warmup")
     tokenizer = load_tokenizer(folder)
     chosen = {
@@ -88,16 +96,18 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
             fix="raise size.questions.train, or lower policy.optimisation.batch",
         )
     longest = max(count_tokens(tokenizer, item.prompt.text) for item in chosen.values())
+    longest += config.max_completion_length
     check_memory(
-        "GRPO", folder, context.params.runtime, config.optimisation, config.adapter,
-        sequence=longest + config.max_completion_length, logits=config.max_completion_length,
-        sampled=config.optimisation.batch,
+        "GRPO", folder, runtime, config.optimisation, config.adapter,
+        sequence=longest, logits=config.max_completion_length,
+        sampled=config.optimisation.batch if runtime.rollouts.engine == "transformers" else 0,
+        engine=engine_bytes(folder, runtime.rollouts, device(runtime), longest),
     )  # fmt: skip
     entities = entities_by_question(context.read("rubrics"))
     reward_model = _reward_model(config, context, tokenizer, chosen)
     dry_run(config.reward, list(chosen.values())[:_DRY_RUN], entities, tokenizer, reward_model)
     recorder = Recorder(config.reward, chosen, entities, tokenizer, reward_model)
-    trainer, history = fit(config, context, tokenizer, recorder)
+    trainer, history = fit(config, context, tokenizer, recorder, longest)
     save(merged(trainer.model), tokenizer, context.model_folder("policy"), saved_dtype(folder))
     context.plot("policy", history)
     writer = context.writer("rollouts")
@@ -128,42 +138,44 @@ def dry_run(
 
 
 def fit(
-    config: Config, context: StageContext, tokenizer: Any, recorder: Recorder
+    config: Config, context: StageContext, tokenizer: Any, recorder: Recorder, longest: int
 ) -> tuple[Any, list[dict[str, float]]]:
-    """Train; returns the trainer and the learning curve."""
+    """Train; returns the trainer and the learning curve. `longest`: tokens of prompt and answer."""
     from datasets import Dataset
     from trl import GRPOConfig
 
     progress = progress_callback("policy")
     runtime = context.params.runtime
-    trainer = recording_trainer()(
-        model=load_causal_lm(
-            context.model("warmup"), device(runtime), weights_dtype(runtime, config.adapter)
-        ),
-        args=GRPOConfig(
-            **trainer_arguments(context, config.optimisation, config.seed),
-            num_generations=config.group,
-            max_completion_length=config.max_completion_length,
-            temperature=config.temperature,
-            beta=config.beta,
-            epsilon=config.epsilon,
-            epsilon_high=config.epsilon_high,
-            num_iterations=config.iterations,
-            loss_type=config.loss_type,
-            scale_rewards=config.scale_rewards,
-            mask_truncated_completions=False,
-        ),
-        train_dataset=Dataset.from_list(
-            [
-                {"prompt": item.prompt.text, "question_id": question_id}
-                for question_id, item in recorder.items.items()
-            ]
-        ),
-        processing_class=tokenizer,
-        callbacks=[progress],
-        peft_config=peft_config(config.adapter, "CAUSAL_LM"),
-        recorder=recorder,
-    )
+    with engine_arguments(runtime.rollouts, device(runtime)):
+        trainer = recording_trainer()(
+            model=load_causal_lm(
+                context.model("warmup"), device(runtime), weights_dtype(runtime, config.adapter)
+            ),
+            args=GRPOConfig(
+                **trainer_arguments(context, config.optimisation, config.seed),
+                num_generations=config.group,
+                max_completion_length=config.max_completion_length,
+                temperature=config.temperature,
+                beta=config.beta,
+                epsilon=config.epsilon,
+                epsilon_high=config.epsilon_high,
+                num_iterations=config.iterations,
+                loss_type=config.loss_type,
+                scale_rewards=config.scale_rewards,
+                mask_truncated_completions=False,
+                **trainer_settings(runtime.rollouts, device(runtime), longest),
+            ),
+            train_dataset=Dataset.from_list(
+                [
+                    {"prompt": item.prompt.text, "question_id": question_id}
+                    for question_id, item in recorder.items.items()
+                ]
+            ),
+            processing_class=tokenizer,
+            callbacks=[progress],
+            peft_config=peft_config(config.adapter, "CAUSAL_LM"),
+            recorder=recorder,
+        )
     train(trainer)
     names = {
         "reward": "reward",

