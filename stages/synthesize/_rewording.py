@@ -2,7 +2,8 @@
 
 LongTraceRL (arXiv 2605.31584) has a model write the question of a walk, naming no entity on the
 way. Here the model gets the template question alone, so that it cannot copy what it does not see;
-still it may know the answer, so its words are checked: the start is named, and no gold entity is.
+still it may know the answer, so its words are checked: they are a question that names the start and
+no gold entity.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from stages.runtime.variant import Settings
 
 PROMPTS = Path(__file__).parent / "prompts"
 NEEDS = frozenset({"question", "start"})
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e")  # of any script
 
 
 class Rewording(Settings):
@@ -113,6 +115,8 @@ def defect(text: str, question: Worded) -> str | None:
     """
     if not is_unicode(text) or not fold(text):
         return "no_text"
+    if not text.endswith(_QUESTION_MARKS):
+        return "no_question"
     words = fold(text)
     start = name_form(question.start)
     if not occurs(start, words):

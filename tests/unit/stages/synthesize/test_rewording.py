@@ -42,6 +42,8 @@ NAMES = st.sampled_from(["Lyon", "Lyon City", "Mexico", "Mexico City", "Euro", "
         ("Which money is used in France, home of Lyon?", "leaks_entity"),
         ("What do Europeans pay with in Lyon?", None),
         ("?!", "no_text"),
+        ("Lyon", "no_question"),
+        ("The money of Lyon is old.", "no_question"),
         ("Lyon \ud800", "no_text"),
     ],
 )
@@ -74,7 +76,7 @@ def test_what_passes_names_the_start_and_no_entity(
 
 def test_no_two_questions_get_the_same_words() -> None:
     questions = [Worded(str(n), "", "Lyon", ("Euro",)) for n in range(3)]
-    texts = ["What of Lyon?", "what of  LYON", "Where is Lyon?"]
+    texts = ["What of Lyon?", "what of  LYON?", "Where is Lyon?"]
     answers = {q.id: Answer("ok", json.dumps({"question": t})) for q, t in
                zip(questions, texts, strict=True)}  # fmt: skip
     answers["3"] = Answer("timeout")
