@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -115,9 +115,31 @@ def engine_arguments(settings: RolloutSettings, device: str) -> Iterator[None]:
     own = vllm_generation.LLM
     vllm_generation.LLM = partial(own, **given)
     try:
-        yield
+        with _plain_weights() if device == "cpu" else nullcontext():
+            yield
     finally:
         vllm_generation.LLM = own
+
+
+@contextmanager
+def _plain_weights() -> Iterator[None]:
+    """While vLLM builds a model for a CPU: linear layers that read their weights at each call."""
+    import torch
+    from vllm.model_executor.layers import utils
+
+    own = utils.dispatch_cpu_unquantized_gemm
+
+    def plain(layer: Any, remove_weight: bool) -> None:
+        if layer.weight.ndim == 2:
+            layer.cpu_linear = torch.nn.functional.linear
+        else:
+            own(layer, remove_weight)
+
+    utils.dispatch_cpu_unquantized_gemm = plain
+    try:
+        yield
+    finally:
+        utils.dispatch_cpu_unquantized_gemm = own
 
 
 def _dtype(device: str) -> str:

@@ -183,6 +183,8 @@ def fit(
         "entropy": "entropy",
         "frac_reward_zero_std": "groups_without_signal",
         "completions/mean_length": "tokens",
+        # How far vLLM's log-probabilities of the sampled tokens are from the trainer's.
+        "sampling/sampling_logp_difference/mean": "engine_difference",
     }
     curve = [
         {"step": row["step"], **{name: row[key] for key, name in names.items() if key in row}}

@@ -325,8 +325,9 @@ def _adapter(path: str | None) -> tuple[Any, dict[str, Any]]:
     from vllm.lora.request import LoRARequest
 
     try:
-        rank = int(json.loads((Path(path) / "adapter_config.json").read_text("utf-8"))["r"])
-    except (OSError, ValueError, KeyError) as error:
+        config = json.loads((Path(path) / "adapter_config.json").read_text(encoding="utf-8"))
+        rank, targets = int(config["r"]), config.get("target_modules")
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"no LoRA adapter at {path}: {error!r}",
             fix="name a folder with adapter_config.json and adapter_model.safetensors",
@@ -335,7 +336,12 @@ def _adapter(path: str | None) -> tuple[Any, dict[str, Any]]:
     if rank > ranks[-1]:
         raise UserError(f"the adapter at {path} has rank {rank}", allowed=[f"up to {ranks[-1]}"])
     most = next(each for each in ranks if each >= rank)
-    return LoRARequest("adapter", 1, path), {"enable_lora": True, "max_lora_rank": most}
+    arguments: dict[str, Any] = {"enable_lora": True, "max_lora_rank": most}
+    if isinstance(targets, list):
+        # Only these layers are prepared. vLLM would prepare the head too, and its head for adapters
+        # fails on a CPU when log-probabilities of a prompt are asked.
+        arguments["lora_target_modules"] = sorted({name.rpartition(".")[2] for name in targets})
+    return LoRARequest("adapter", 1, path), arguments
 
 
 def _require_memory(
