@@ -6,8 +6,8 @@ shuffled, in one run on one engine.
 The prompts are those of the rubric judge: a document, a question, and one candidate's response with
 a criterion. Unique tokens are those of a cache that never forgets: every distinct beginning counted
 once. Only the order differs between the two sides; the engine starts each with an empty cache.
-Shuffled takes several times as long: `--shuffled N` asks the first N requests only, and compares the
-share of prompt tokens that had to be computed.
+Shuffled takes several times as long: `--shuffled N` asks the first N requests only, and compares
+the share of prompt tokens that had to be computed.
 """
 
 from __future__ import annotations
