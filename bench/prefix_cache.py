@@ -1,12 +1,13 @@
 """A document is read once: tokens computed beside tokens that are there, by the layer's order and
 shuffled, in one run on one engine.
 
-    python bench/prefix_cache.py [--documents 60] [--questions 8] [--cache-gib 1] [--shuffled 480]
+    python bench/prefix_cache.py [--documents 60] [--candidates 8] [--cache-gib 1] [--shuffled 480]
 
-Unique tokens are those of a cache that never forgets: every distinct beginning counted once. Only
-the order differs between the two sides; the engine starts each with an empty cache. Shuffled takes
-about 8 times as long: `--shuffled N` asks the first N requests only, and compares the share of
-prompt tokens that had to be computed.
+The prompts are those of the rubric judge: a document, a question, and one candidate's response with
+a criterion. Unique tokens are those of a cache that never forgets: every distinct beginning counted
+once. Only the order differs between the two sides; the engine starts each with an empty cache.
+Shuffled takes several times as long: `--shuffled N` asks the first N requests only, and compares
+the share of prompt tokens that had to be computed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from pathlib import Path
 
 import engine
 
+from stages.judge._prompt import load_prompt
+from stages.judge._rubric import NEEDS
 from stages.llm.answer import Answer
+from stages.llm.prompts import fill
 from stages.llm.request import Message, Request, Sampling
 
 ANSWER = Sampling(temperature=0.0, top_p=1.0, max_new_tokens=1)
@@ -29,7 +33,7 @@ ANSWER = Sampling(temperature=0.0, top_p=1.0, max_new_tokens=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=60)
-    parser.add_argument("--questions", type=int, default=8)
+    parser.add_argument("--candidates", type=int, default=8)
     parser.add_argument("--shortest", type=int, default=1000)
     parser.add_argument("--longest", type=int, default=4000)
     parser.add_argument("--cache-gib", type=float, default=1.0)
@@ -41,11 +45,10 @@ def main() -> None:
         given.documents, given.shortest, given.longest, backend.tokenizer, seed=0
     )
     requests = [
-        Request(f"{d}/{q}", (Message("user", f"{text}\n\nQuestion {q}: how far is it to the "
-                f"{q + 2}. place that is named? Answer with a number."),), group=str(d))
+        Request(f"{d}/{n}", (Message("user", prompt),), group=str(d))
         for d, text in enumerate(texts)
-        for q in range(given.questions)
-    ]  # fmt: skip
+        for n, prompt in enumerate(judge_prompts(text, given.candidates, seed=d))
+    ]
     random.Random(1).shuffle(requests)
     unique = distinct_tokens([backend._encode(request) for request in requests])
     held = int(given.cache_gib * 2**30) // (45 * 1024)
@@ -63,6 +66,23 @@ def main() -> None:
     whole = unique if len(some) == len(requests) else None
     say(f"shuffled, {len(some)} of {len(requests)}", answers, whole, time.monotonic() - started)
     backend.close()
+
+
+def judge_prompts(text: str, candidates: int, seed: int) -> list[str]:
+    """What the judge `rubric_lm` asks about each candidate of one question."""
+    prompt = load_prompt("rubric", NEEDS)
+    draw = random.Random(seed)
+    sentences = text.split(". ")
+    question = "Which of these places lie near each other, and which do not?"
+    head = fill(prompt.shared.prompt, context=text, question=question)
+    return [
+        head + fill(
+            prompt.ask, response=". ".join(draw.sample(sentences, 4)),
+            criterion="The response names only distances that the documents state.",
+            lowest="1", highest="5", levels="",
+        )
+        for _ in range(candidates)
+    ]  # fmt: skip
 
 
 def distinct_tokens(rows: list[list[int]]) -> int:
