@@ -28,7 +28,7 @@ SCHEMA = json.dumps({"type": "object", "properties": {"score": {"type": "integer
 
 
 def settings(url: str | None, **changes: Any) -> ServerSettings:
-    base = RUNTIME.llm.server.model_dump() | {"url": url, "timeout": 5.0, "deadline": 20.0}
+    base = RUNTIME.llm.server.model_dump() | {"url": url, "timeout": 30.0, "deadline": 120.0}
     return ServerSettings.model_validate(base | changes)
 
 
