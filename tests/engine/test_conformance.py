@@ -110,6 +110,18 @@ def test_seeds_repeat_whatever_is_under_way_beside(vllm: Any) -> None:
     assert len({answer.text for answer in together.values()}) > 1
 
 
+def test_sampling_long_prompts_with_seeds(vllm: Any) -> None:
+    """More prompt tokens than fit into one step of the engine."""
+    asked = [
+        Request(f"l{n}", f"{n}. {DOCUMENT}{DOCUMENT}\nAnswer:", seed=2**62 + n) for n in range(6)
+    ]
+    few = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=4)
+    together = generated(vllm, asked, few)
+    assert {answer.status for answer in together.values()} <= {"ok", "length", "empty"}
+    vllm.engine.reset_prefix_cache()
+    assert generated(vllm, asked[5:], few)["l5"].text == together["l5"].text
+
+
 def test_the_adapter_changes_answers_as_it_does_in_transformers(
     vllm: Any, with_adapter: Any, transformers_with_adapter: Any
 ) -> None:

@@ -46,6 +46,7 @@ from stages.runtime.vllm import VllmSettings
 _KEYS = "runtime.llm.vllm"
 _CPU_CACHE_GIB = 4.0
 _CPU_BLOCK = 32
+_CPU_STEP = 4096
 _INSTALL = (
     "pip install 'longline[cpu]' or 'longline[gpu]' (README.md says how on a CPU), or set "
     "runtime.llm.backend to transformers or server"
@@ -282,7 +283,16 @@ def open_vllm(model: Model, settings: VllmSettings) -> VllmBackend:
 def engine_arguments(
     folder: Path, config: dict[str, Any], settings: VllmSettings, on_cpu: bool
 ) -> dict[str, Any]:
-    """The engine's arguments. One grammar library, so that no request falls to a second one."""
+    """The engine's arguments. One grammar library, so that no request falls to a second one.
+
+    On a CPU prompts are computed whole: vLLM 0.31 ends with an error there when a prompt with a
+    seed is computed in parts, since a CPU's random generator cannot be set back.
+    """
+    whole: dict[str, Any] = {}
+    if on_cpu:
+        window = settings.max_model_len or int(config.get("max_position_embeddings") or 0)
+        most = max(settings.max_num_batched_tokens or _CPU_STEP, window)
+        whole = {"enable_chunked_prefill": False, "max_num_batched_tokens": most}
     block = settings.block_size or (_CPU_BLOCK if on_cpu else None)
     cache = settings.kv_cache_gib or (_CPU_CACHE_GIB if on_cpu else None)
     return {
@@ -300,7 +310,9 @@ def engine_arguments(
         "trust_remote_code": False,
         "load_format": "safetensors",
         "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
-    } | ({} if block is None else {"block_size": block})
+        **({} if block is None else {"block_size": block}),
+        **whole,
+    }
 
 
 def prepare_environment() -> None:
