@@ -41,6 +41,10 @@ class Runtime(Settings):
         description="File of `accelerate config` to train under; null is this process alone"
     )
     device: str = Field(pattern="^(auto|cpu|cuda)$")
+    gpus: int = Field(ge=0, description="GPUs a stage with a model occupies under `longline run`")
+    timeout: float | None = Field(
+        gt=0, description="Seconds it may take under `longline run`; null is no bound"
+    )
     llm: LlmSettings
     rollouts: RolloutSettings
 

@@ -110,6 +110,28 @@ def test_seeds_repeat_whatever_is_under_way_beside(vllm: Any) -> None:
     assert len({answer.text for answer in together.values()}) > 1
 
 
+def test_an_answer_from_what_is_no_number(vllm: Any) -> None:
+    """A broken model is no model that answers oddly."""
+
+    def spoil(model: Any) -> Any:
+        kept = model.model.norm.weight.data.clone()
+        model.model.norm.weight.data.fill_(float("nan"))
+        return kept
+
+    def restore(model: Any) -> None:
+        model.model.norm.weight.data.copy_(kept)
+
+    (kept,) = vllm.engine.apply_model(spoil)
+    try:
+        answers = generated(vllm, QUESTIONS[:2], WARM) | scored(vllm, SCORED[:1])
+    finally:
+        vllm.engine.apply_model(restore)
+    assert {answer.status for answer in answers.values()} == {"nan"}
+    assert all(answer.text is None for answer in answers.values())
+    vllm.engine.reset_prefix_cache()
+    assert generated(vllm, QUESTIONS[:1], GREEDY)["capital"].status != "nan"
+
+
 def test_sampling_long_prompts_with_seeds(vllm: Any) -> None:
     """More prompt tokens than fit into one step of the engine."""
     asked = [

@@ -53,6 +53,12 @@ def test_an_experiment_runs_what_depends_on_the_change(copy_of_finished: Reposit
     assert "random" in json.dumps(shown)
 
 
+def test_the_runtime_changes_no_result(copy_of_finished: Repository) -> None:
+    changes = ("runtime.threads=1", "runtime.gpus=2", "runtime.timeout=60", "runtime.micro_batch=2")
+    words = [word for change in changes for word in ("-S", change)]
+    assert stages_run(copy_of_finished.run("dvc", "exp", "run", *words).stdout) == set()
+
+
 def test_metrics_and_plots(copy_of_finished: Repository) -> None:
     metrics = json.loads(copy_of_finished.run("dvc", "metrics", "show", "--json").stdout)
     files = metrics[""]["data"]

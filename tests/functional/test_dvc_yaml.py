@@ -8,6 +8,9 @@ import grimp
 import pytest
 import yaml
 
+from pipelines.dag.nodes import Resources
+from pipelines.dag.project import open_project
+from pipelines.params import compose_text
 from stages.runtime.layout import (
     STAGES,
     dataset_path,
@@ -17,7 +20,8 @@ from stages.runtime.layout import (
     plot_path,
 )
 
-DVC = yaml.safe_load((Path(__file__).parents[2] / "dvc.yaml").read_text(encoding="utf-8"))
+ROOT = Path(__file__).parents[2]
+DVC = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
 GRAPH = grimp.build_graph("stages", "schemas")
 
 
@@ -57,3 +61,17 @@ def test_stage(name: str) -> None:
     data |= {"${corpus.path}"} if layout.input_path else set()
     assert names(stage["deps"]) == data | code_of(name)
     assert stage["meta"].get("contracts", []) == list(layout.writes)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "gpus", "timeout"),
+    [([], 0, 7200.0), (["profile=gpu"], 1, 86400.0), (["runtime.timeout=null"], 0, None)],
+)
+def test_stages_with_a_model_take_what_the_runtime_says(
+    overrides: list[str], gpus: int, timeout: float | None
+) -> None:
+    nodes = open_project(ROOT, compose_text(overrides, ROOT)).nodes
+    for name in ("warmup", "candidates", "judge", "reward_model", "policy", "evaluate"):
+        assert nodes[name].resources == Resources(cpus=2, gpus=gpus)
+        assert nodes[name].timeout == timeout
+    assert nodes["corpus"].resources == Resources(cpus=1)

@@ -209,14 +209,17 @@ def test_a_server_that_is_not_there(whole: Project) -> None:
 
 
 def test_cpus_bound_what_runs_at_once(api: Api, tmp_path: Path) -> None:
-    wide, narrow = {"resources": {"cpus": 2}}, {"resources": {"cpus": 1}}
+    """Nothing beside a stage that wants all; two that want half of it each run side by side."""
+    all_of_it, half = {"resources": {"cpus": 2}}, {"resources": {"cpus": 1}}
+    before = ["wide.txt", "broad.txt", "lone.txt"]
     project = api.project(
         tmp_path / "project",
         {
-            "wide": noted("wide", ["src.txt"], "sleep=0.3", meta=wide),
-            "broad": noted("broad", ["src.txt"], "sleep=0.3", meta=wide),
-            "slim": noted("slim", ["src.txt"], "meet=thin", meta=narrow),
-            "thin": noted("thin", ["src.txt"], "meet=slim", meta=narrow),
+            "wide": noted("wide", ["src.txt"], "sleep=0.3", meta=all_of_it),
+            "broad": noted("broad", ["src.txt"], "sleep=0.3", meta=all_of_it),
+            "lone": noted("lone", ["src.txt"], "sleep=0.3", meta=half),
+            "slim": noted("slim", before, "meet=thin", meta=half),
+            "thin": noted("thin", before, "meet=slim", meta=half),
         },
     )
     run(project, api, "--cpus", "2")

@@ -23,6 +23,8 @@ from stages.runtime.llm import TransformersSettings
 from stages.runtime.params import Runtime
 from stages.runtime.seeds import device
 
+NO_NUMBER = "a log-probability is no finite number"
+
 
 class TransformersBackend:
     """An open model. `batch` is the most prompts in one call of it."""
@@ -52,7 +54,7 @@ class TransformersBackend:
                     [requests[i].seed for i in indices], sampling,
                 )  # fmt: skip
             seconds = time.monotonic() - started
-            for index, (tokens, finished) in zip(indices, outputs, strict=True):
+            for index, (tokens, finished, sound) in zip(indices, outputs, strict=True):
                 text = self.tokenizer.decode(tokens, skip_special_tokens=False)
                 common: dict[str, Any] = {
                     "n_prompt_tokens": len(encoded[index]),
@@ -60,7 +62,9 @@ class TransformersBackend:
                     "n_tokens": len(tokens),
                     "seconds": seconds,
                 }
-                if finished and not text:
+                if not sound:
+                    yield requests[index].id, Answer("nan", detail=NO_NUMBER, **common)
+                elif finished and not text:
                     detail = "the model ended at once"
                     yield requests[index].id, Answer("empty", detail=detail, **common)
                 else:
@@ -79,7 +83,7 @@ class TransformersBackend:
                     Answer(
                         "ok" if sound else "nan",
                         logprobs=tuple(values) if sound else None,
-                        detail="" if sound else "a log-probability is no finite number",
+                        detail="" if sound else NO_NUMBER,
                         n_prompt_tokens=sum(map(len, encoded[index])),
                         n_cached_tokens=0,
                         seconds=seconds,
@@ -200,8 +204,8 @@ def _plain_generation(model: Any) -> Iterator[None]:
 
 def _generate_batch(
     model: Any, tokenizer: Any, prompts: list[list[int]], seeds: list[int], sampling: Sampling
-) -> list[tuple[list[int], bool]]:
-    """(generated tokens without the end token, ended by itself) for each prompt."""
+) -> list[tuple[list[int], bool, bool]]:
+    """(generated tokens without the end token, ended by itself, from numbers) for each prompt."""
     import torch
     from transformers import LogitsProcessorList
 
@@ -210,21 +214,43 @@ def _generate_batch(
         key: value.to(model.device) for key, value in padded.items() if key != "token_type_ids"
     }
     end = tokenizer.eos_token_id
+    watch, broken = _watch()
     with torch.inference_mode():
         output = model.generate(
             input_ids=inputs["input_ids"],
             attention_mask=inputs["attention_mask"],
             do_sample=False,
             max_new_tokens=sampling.max_new_tokens,
-            logits_processor=LogitsProcessorList(_processors(sampling, seeds)),
+            logits_processor=LogitsProcessorList([watch, *_processors(sampling, seeds)]),
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=end,
         )
     results = []
-    for row in output[:, inputs["input_ids"].shape[1] :].tolist():
+    unsound = torch.stack(broken, dim=1).tolist()
+    rows = output[:, inputs["input_ids"].shape[1] :].tolist()
+    for row, steps in zip(rows, unsound, strict=True):
         finished = end in row
-        results.append((row[: row.index(end)] if finished else row, finished))
+        length = row.index(end) if finished else len(row)
+        results.append((row[:length], finished, not any(steps[: length + 1])))
     return results
+
+
+def _watch() -> tuple[Any, list[Any]]:
+    """A logits processor that changes nothing, and its notes: for each step which rows hold NaN.
+
+    The largest of numbers with NaN among them is some token all the same.
+    """
+    import torch
+    from transformers import LogitsProcessor
+
+    broken: list[torch.Tensor] = []
+
+    class Watch(LogitsProcessor):
+        def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            broken.append(scores.isnan().any(dim=1))
+            return scores
+
+    return Watch(), broken
 
 
 def _processors(sampling: Sampling, seeds: list[int]) -> list[Any]:

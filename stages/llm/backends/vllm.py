@@ -25,7 +25,7 @@ from typing import Any
 
 from schemas.errors import UserError
 from stages.llm.answer import Answer
-from stages.llm.backends.transformers import render
+from stages.llm.backends.transformers import NO_NUMBER, render
 from stages.llm.kv_cache import (
     BYTES,
     GIB,
@@ -84,6 +84,8 @@ class VllmBackend:
                 top_p=sampling.top_p,
                 max_tokens=sampling.max_new_tokens,
                 seed=request.seed,
+                logprobs=0,  # of the tokens drawn: they tell whether the model gave numbers at all
+                flat_logprobs=True,
                 detokenize=False,
                 structured_outputs=None if schema is None else StructuredOutputsParams(json=schema),
             )
@@ -163,6 +165,8 @@ class VllmBackend:
         common: dict[str, Any] = _counts(output, seconds) | {"n_tokens": len(tokens)}
         if reason not in ("stop", "length"):
             return Answer("malformed", detail=f"the engine ended it with '{reason}'", **common)
+        if math.isnan(completion.cumulative_logprob):
+            return Answer("nan", detail=NO_NUMBER, **common)
         text = self.tokenizer.decode(tokens, skip_special_tokens=False)
         if reason == "stop" and not text:
             return Answer("empty", detail="the model ended at once", **common)
@@ -244,7 +248,7 @@ def _scored(output: Any, found: list[float], seconds: float) -> Answer:
         return output
     common = _counts(output, seconds)
     if not all(map(math.isfinite, found)):
-        return Answer("nan", detail="a log-probability is no finite number", **common)
+        return Answer("nan", detail=NO_NUMBER, **common)
     return Answer("ok", logprobs=tuple(found), **common)
 
 

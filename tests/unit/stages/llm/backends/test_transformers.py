@@ -189,6 +189,30 @@ def test_a_log_probability_that_is_no_number(model: Any, tokenizer: Any) -> None
     assert found[second.id].status == "ok"
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_an_answer_from_what_is_no_number(model: Any, tokenizer: Any, temperature: float) -> None:
+    """It would be some text; the other answers of the batch are as without it."""
+    steps: list[int] = []
+
+    def spoil(module: Any, inputs: Any, logits: Any) -> Any:
+        steps.append(len(steps))
+        if len(steps) == 2:
+            logits[0, -1, 7] = math.nan
+        return logits
+
+    sampling = Sampling(temperature=temperature, top_p=1.0, max_new_tokens=4)
+    asked = [Request("first", PROMPTS[0], seed=1), Request("second", PROMPTS[0], seed=2)]
+    sound = dict(TransformersBackend(model, tokenizer, 2).generate(asked, sampling))
+    hook = model.lm_head.register_forward_hook(spoil)
+    try:
+        found = dict(TransformersBackend(model, tokenizer, 2).generate(asked, sampling))
+    finally:
+        hook.remove()
+    assert found["first"].status == "nan" and found["first"].text is None
+    assert found["second"].text == sound["second"].text
+    assert found["second"].status == sound["second"].status != "nan"
+
+
 def test_turns_need_a_chat_template(model: Any, tokenizer: Any) -> None:
     backend = TransformersBackend(model, tokenizer, 1)
     with pytest.raises(UserError, match="no chat template"):
