@@ -23,6 +23,12 @@ from schemas.errors import UserError
 from stages.llm.answer import Answer
 from stages.llm.backends import wire
 from stages.llm.backends.concurrency import Limiter
+from stages.llm.backends.encoding import (
+    continuation_tokens,
+    count_tokens,
+    prompt_tokens,
+    render,
+)
 from stages.llm.backends.faults import Fault, Malformed, back_off, classify, masked
 from stages.llm.backends.serve import Served, start
 from stages.llm.model import Model
@@ -120,7 +126,7 @@ class ServerBackend:
     def count_tokens(self, request: Request) -> int | None:
         if self._tokenizer is None:
             return None
-        return sum(map(len, self._local_tokens(request)))
+        return count_tokens(self._tokenizer, request)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -159,7 +165,9 @@ class ServerBackend:
         return wire.scored(await self._post(path, body), tokens, len(rest))
 
     async def _score_echo(self, request: Request) -> Answer:
-        prompt = request.prompt if isinstance(request.prompt, str) else self._render(request)
+        prompt = request.prompt
+        if not isinstance(prompt, str):
+            prompt = render(self._require_tokenizer(), request)
         rest = request.continuation or ""
         path, body = wire.echoing(prompt, rest, self.name)
         return wire.echoed(await self._post(path, body), prompt, rest)
@@ -256,23 +264,17 @@ class ServerBackend:
 
         return load_tokenizer(self.model.folder)
 
-    def _render(self, request: Request) -> str:
-        from stages.llm.backends.transformers import render
-
+    def _require_tokenizer(self) -> Any:
         if self._tokenizer is None:
             raise UserError(
                 f"scoring turns of a chat needs the chat template of {self.model.label}",
                 fix="give the model as a folder, or use a server with runtime.llm.server.api=vllm",
             )
-        return render(self._tokenizer, request)
+        return self._tokenizer
 
     def _local_tokens(self, request: Request) -> tuple[list[int], list[int]]:
-        encode = self._tokenizer.encode
-        rest = request.continuation
-        return (
-            encode(self._render(request), add_special_tokens=False),
-            [] if rest is None else encode(rest, add_special_tokens=False),
-        )
+        tokenizer = self._require_tokenizer()
+        return prompt_tokens(tokenizer, request), continuation_tokens(tokenizer, request)
 
     async def _remote_tokens(self, request: Request) -> tuple[list[int], list[int]]:
         """vLLM's own tokenizer, beside its OpenAI endpoints."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from schemas.errors import UserError
 from stages.llm.answer import Answer
+from stages.llm.backends.encoding import continuation_tokens, count_tokens, prompt_tokens
 from stages.llm.model import Model
 from stages.llm.request import Request, Sampling
 from stages.llm.tokenizer import load_causal_lm, load_tokenizer
@@ -40,12 +41,12 @@ class TransformersBackend:
         return found if isinstance(found, int) else None
 
     def count_tokens(self, request: Request) -> int:
-        return len(self._encode(request)) + len(self._continuation(request))
+        return count_tokens(self.tokenizer, request)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[str, Answer]]:
-        encoded = [self._encode(request) for request in requests]
+        encoded = [prompt_tokens(self.tokenizer, request) for request in requests]
         for indices in self._batches([len(tokens) for tokens in encoded]):
             started = time.monotonic()
             with _plain_generation(self.model):
@@ -71,7 +72,10 @@ class TransformersBackend:
                     yield requests[index].id, Answer("ok" if finished else "length", text, **common)
 
     def score(self, requests: Sequence[Request]) -> Iterator[tuple[str, Answer]]:
-        encoded = [(self._encode(r), self._continuation(r)) for r in requests]
+        encoded = [
+            (prompt_tokens(self.tokenizer, r), continuation_tokens(self.tokenizer, r))
+            for r in requests
+        ]
         for indices in self._batches([len(prompt) + len(rest) for prompt, rest in encoded]):
             started = time.monotonic()
             found = _score_batch(self.model, self.tokenizer, [encoded[i] for i in indices])
@@ -99,17 +103,6 @@ class TransformersBackend:
         for start in range(0, len(order), self.batch):
             yield order[start : start + self.batch]
 
-    def _encode(self, request: Request) -> list[int]:
-        text = render(self.tokenizer, request)
-        tokens: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        return tokens
-
-    def _continuation(self, request: Request) -> list[int]:
-        if request.continuation is None:
-            return []
-        tokens: list[int] = self.tokenizer.encode(request.continuation, add_special_tokens=False)
-        return tokens
-
 
 def open_transformers(
     model: Model, settings: TransformersSettings, runtime: Runtime
@@ -134,23 +127,6 @@ def _with_adapter(model: Any, folder: str) -> Any:
             f"the adapter {folder} needs the package peft", fix="pip install peft"
         ) from error
     return PeftModel.from_pretrained(model, folder, use_safetensors=True).merge_and_unload().eval()
-
-
-def render(tokenizer: Any, request: Request) -> str:
-    """The prompt as the model reads it; turns of a chat by the model's own template."""
-    if isinstance(request.prompt, str):
-        return request.prompt
-    if not tokenizer.chat_template:
-        raise UserError(
-            "the model has no chat template, but a stage asks it in turns of a chat",
-            fix="use a model that was made for chat (its folder has chat_template.jinja)",
-        )
-    text: str = tokenizer.apply_chat_template(
-        [{"role": message.role, "content": message.content} for message in request.prompt],
-        tokenize=False,
-        add_generation_prompt=True,
-    )
-    return text
 
 
 def _score_batch(

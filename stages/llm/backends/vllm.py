@@ -25,7 +25,8 @@ from typing import Any
 
 from schemas.errors import UserError
 from stages.llm.answer import Answer
-from stages.llm.backends.transformers import NO_NUMBER, render
+from stages.llm.backends.encoding import continuation_tokens, count_tokens, prompt_tokens
+from stages.llm.backends.transformers import NO_NUMBER
 from stages.llm.kv_cache import (
     BYTES,
     GIB,
@@ -69,7 +70,7 @@ class VllmBackend:
         return window
 
     def count_tokens(self, request: Request) -> int:
-        return len(self._encode(request)) + len(self._continuation(request))
+        return count_tokens(self.tokenizer, request)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -79,7 +80,7 @@ class VllmBackend:
 
         def prepare(request: Request) -> tuple[list[int], Any]:
             schema = request.schema
-            return self._encode(request), SamplingParams(
+            return prompt_tokens(self.tokenizer, request), SamplingParams(
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
                 max_tokens=sampling.max_new_tokens,
@@ -97,14 +98,14 @@ class VllmBackend:
     def score(self, requests: Sequence[Request]) -> Iterator[tuple[str, Answer]]:
         anew = []
         for request, output, seconds in self._run(requests, self._scoring(cached=True)):
-            rest = self._continuation(request)
+            rest = continuation_tokens(self.tokenizer, request)
             found = _logprobs(output, rest)
             if found is None:
                 anew.append(request)
             else:
                 yield request.id, _scored(output, found, seconds)
         for request, output, seconds in self._run(anew, self._scoring(cached=False)):
-            found = _logprobs(output, self._continuation(request)) or []
+            found = _logprobs(output, continuation_tokens(self.tokenizer, request)) or []
             yield request.id, _scored(output, found, seconds)
 
     def close(self) -> None:
@@ -176,10 +177,10 @@ class VllmBackend:
         from vllm import SamplingParams
 
         def prepare(request: Request) -> tuple[list[int], Any]:
-            prompt = self._encode(request)
+            prompt = prompt_tokens(self.tokenizer, request)
             if not prompt:
                 raise ValueError("nothing stands before the continuation")
-            return [*prompt, *self._continuation(request)], SamplingParams(
+            return [*prompt, *continuation_tokens(self.tokenizer, request)], SamplingParams(
                 temperature=0.0,
                 max_tokens=1,
                 prompt_logprobs=0,
@@ -211,17 +212,6 @@ class VllmBackend:
                     f"(schema: {request.schema[:200]})",
                     fix="say it in simpler terms of JSON schema (types, properties, enum, items)",
                 ) from error
-
-    def _encode(self, request: Request) -> list[int]:
-        text = render(self.tokenizer, request)
-        tokens: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        return tokens
-
-    def _continuation(self, request: Request) -> list[int]:
-        if request.continuation is None:
-            return []
-        tokens: list[int] = self.tokenizer.encode(request.continuation, add_special_tokens=False)
-        return tokens
 
 
 def _counts(output: Any, seconds: float) -> dict[str, Any]:
