@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -10,9 +11,23 @@ import pytest
 
 from pipelines.params import compose_text
 from stages.corpus._tokenizer import WordLevelTokenizer, make_tokenizer
+from tests.repository import copy_of_finished, finished
+
+__all__ = ["composed", "copy_of_finished", "finished", "tiny_model", "workspace"]
 
 ROOT = Path(__file__).parents[1]
 WORDS = ("Question", "Answer", "What", "is", "the", "of", "The", "?", ":", ",", ".")
+
+# Stages that wait for a core should not spin on it: several tests run at once.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers: a file's tests go to one of them, for its fixtures, and those that need
+    the finished repository too, since making it takes minutes."""
+    for item in items:
+        shared = "finished" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("finished" if shared else str(item.path)))
 
 
 @pytest.fixture(scope="session")

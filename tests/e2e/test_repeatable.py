@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.conftest import Repository, finished, make_repository
-
-__all__ = ["finished"]
+from tests.repository import Repository, make_repository
 
 
 def hashes(root: Path) -> dict[str, str]:

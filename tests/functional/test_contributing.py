@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from tests.functional.conftest import Repository
+from tests.repository import Repository
 
 PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from stages.runtime.layout import STAGES, dataset_path, metrics_path, model_path, plot_path
-from tests.functional.conftest import Repository
+from tests.repository import Repository
 
 DOWNSTREAM_OF_DISTRACTORS = {
     "distractors", "warmup", "candidates", "judge", "preferences", "reward_model", "policy",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.functional.conftest import Repository
+from tests.repository import Repository
 
 
 def fingerprint(folder: Path) -> str:

@@ -27,7 +27,7 @@ from stages.llm.store import Store
 from stages.runtime import runlog
 from tests.conftest import ROOT
 from tests.fake_server import Faults, State, fake_server, good_text, lasting_fault
-from tests.functional.conftest import Repository
+from tests.repository import Repository
 from tests.unit.stages.corpus.conftest import RUNTIME
 from tests.unit.stages.library import put_library
 

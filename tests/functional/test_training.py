@@ -15,7 +15,7 @@ from stages.llm.library import load_documents
 from stages.llm.prompts import load_template, render_prompt
 from stages.rewards.combine import positive_only
 from stages.rewards.group import divide_by_group_max, group_advantages
-from tests.functional.conftest import Repository
+from tests.repository import Repository
 
 
 def rollouts(repository: Repository) -> dict[tuple[int, str], list[dict]]:
