@@ -6,6 +6,7 @@ import os
 import shutil
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,31 +51,36 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, composed: str) ->
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a word-level tokenizer and an LFM2 model of random weights."""
-    import torch
-    from transformers import Lfm2Config, Lfm2ForCausalLM
-
     folder = tmp_path_factory.mktemp("tiny_model")
     with chdir(folder):
         config = WordLevelTokenizer(kind="word_level", max_words=100, markers=16, words=WORDS)
         tokenizer = make_tokenizer(config, ["Paris is in France . Rome is in Italy and old ."])
-        torch.manual_seed(0)
-        model = Lfm2ForCausalLM(
-            Lfm2Config(
-                vocab_size=len(tokenizer),
-                hidden_size=16,
-                intermediate_size=16,
-                num_hidden_layers=2,
-                layer_types=["conv", "full_attention"],
-                num_attention_heads=2,
-                num_key_value_heads=2,
-                max_position_embeddings=256,
-                block_auto_adjust_ff_dim=False,
-                initializer_range=0.4,
-                pad_token_id=tokenizer.pad_token_id,
-                bos_token_id=tokenizer.eos_token_id,
-                eos_token_id=tokenizer.eos_token_id,
-            )
-        )
+        model = random_lfm2(tokenizer, window=256)
         model.save_pretrained(folder, safe_serialization=True)
         tokenizer.save_pretrained(folder)
     return folder
+
+
+def random_lfm2(tokenizer: Any, window: int) -> Any:
+    """The smallest LFM2, always with the same random weights."""
+    import torch
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    torch.manual_seed(0)
+    return Lfm2ForCausalLM(
+        Lfm2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=2,
+            layer_types=["conv", "full_attention"],
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            max_position_embeddings=window,
+            block_auto_adjust_ff_dim=False,
+            initializer_range=0.4,
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=tokenizer.eos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+    )

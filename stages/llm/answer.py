@@ -7,8 +7,10 @@ says in one line what happened.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Status = Literal[
     "ok",
@@ -24,6 +26,9 @@ Status = Literal[
     "http",  # an HTTP status that a repetition did not mend
     "malformed",  # a response that does not keep the endpoint's own protocol
 ]
+
+NO_NUMBER = "a log-probability is no finite number"
+"""The detail of `nan`, whichever back end found it."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +59,10 @@ SAMPLED: frozenset[Status] = frozenset({"ok", "length", "empty"})
 def sampled(answer: Answer) -> tuple[str, str]:
     """Text and finish reason (`stop` or `length`) of an answer whose status is in `SAMPLED`."""
     return answer.text or "", "length" if answer.status == "length" else "stop"
+
+
+def scored(logprobs: Sequence[Any], **counts: Any) -> Answer:
+    """The answer to a score: `nan` where one of the log-probabilities is no finite number."""
+    if all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
+        return Answer("ok", logprobs=tuple(float(value) for value in logprobs), **counts)
+    return Answer("nan", detail=NO_NUMBER, **counts)

@@ -14,7 +14,7 @@ from schemas.errors import UserError
 from schemas.ids import content_id
 from stages.corpus._tokenizer import WordLevelTokenizer, make_tokenizer
 from stages.llm.tokenizer import load_causal_lm, load_tokenizer
-from tests.conftest import WORDS
+from tests.conftest import WORDS, random_lfm2
 from tests.unit.stages import harness
 from tests.unit.stages.answers import with_settings
 from tests.unit.stages.corpus.test_extraction import VALUES as CORPUS
@@ -34,7 +34,6 @@ ANSWERS = [
 def make_model(folder: Path, reply: str | None) -> None:
     """A random LFM2; with a reply, trained to say it (one token) at the end of any prompt."""
     import torch
-    from transformers import Lfm2Config, Lfm2ForCausalLM
 
     folder.mkdir(parents=True)
     with chdir(folder):
@@ -45,16 +44,7 @@ def make_model(folder: Path, reply: str | None) -> None:
     tokenizer.chat_template = (
         "{% for message in messages %}{{ message['content'] }} {% endfor %}Answer :"
     )
-    torch.manual_seed(0)
-    model = Lfm2ForCausalLM(
-        Lfm2Config(
-            vocab_size=len(tokenizer), hidden_size=16, intermediate_size=16, num_hidden_layers=2,
-            layer_types=["conv", "full_attention"], num_attention_heads=2, num_key_value_heads=2,
-            max_position_embeddings=1024, block_auto_adjust_ff_dim=False, initializer_range=0.4,
-            pad_token_id=tokenizer.pad_token_id, bos_token_id=tokenizer.eos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-        )
-    )  # fmt: skip
+    model = random_lfm2(tokenizer, window=1024)
     if reply:
         end = [*tokenizer.encode("Answer :", add_special_tokens=False),
                tokenizer.convert_tokens_to_ids(reply), tokenizer.eos_token_id]  # fmt: skip

@@ -159,7 +159,8 @@ class ServerBackend:
         if self._tokenizer is None:
             prompt, rest = await self._remote_tokens(request)
         else:
-            prompt, rest = self._local_tokens(request)
+            prompt = prompt_tokens(self._tokenizer, request)
+            rest = continuation_tokens(self._tokenizer, request)
         tokens = [*prompt, *rest]
         path, body = wire.scoring(tokens, self.name)
         return wire.scored(await self._post(path, body), tokens, len(rest))
@@ -167,7 +168,13 @@ class ServerBackend:
     async def _score_echo(self, request: Request) -> Answer:
         prompt = request.prompt
         if not isinstance(prompt, str):
-            prompt = render(self._require_tokenizer(), request)
+            if self._tokenizer is None:
+                raise UserError(
+                    f"scoring turns of a chat needs the chat template of {self.model.label}",
+                    fix="give the model as a folder, or use a server with "
+                    "runtime.llm.server.api=vllm",
+                )
+            prompt = render(self._tokenizer, request)
         rest = request.continuation or ""
         path, body = wire.echoing(prompt, rest, self.name)
         return wire.echoed(await self._post(path, body), prompt, rest)
@@ -263,18 +270,6 @@ class ServerBackend:
         from stages.llm.tokenizer import load_tokenizer
 
         return load_tokenizer(self.model.folder)
-
-    def _require_tokenizer(self) -> Any:
-        if self._tokenizer is None:
-            raise UserError(
-                f"scoring turns of a chat needs the chat template of {self.model.label}",
-                fix="give the model as a folder, or use a server with runtime.llm.server.api=vllm",
-            )
-        return self._tokenizer
-
-    def _local_tokens(self, request: Request) -> tuple[list[int], list[int]]:
-        tokenizer = self._require_tokenizer()
-        return prompt_tokens(tokenizer, request), continuation_tokens(tokenizer, request)
 
     async def _remote_tokens(self, request: Request) -> tuple[list[int], list[int]]:
         """vLLM's own tokenizer, beside its OpenAI endpoints."""

@@ -8,14 +8,13 @@ guided decoding here: the layer checks JSON, and asks for a repair.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from schemas.errors import UserError
-from stages.llm.answer import Answer
+from stages.llm.answer import NO_NUMBER, Answer, scored
 from stages.llm.backends.encoding import continuation_tokens, count_tokens, prompt_tokens
 from stages.llm.model import Model
 from stages.llm.request import Request, Sampling
@@ -23,8 +22,6 @@ from stages.llm.tokenizer import load_causal_lm, load_tokenizer
 from stages.runtime.llm import TransformersSettings
 from stages.runtime.params import Runtime
 from stages.runtime.seeds import device
-
-NO_NUMBER = "a log-probability is no finite number"
 
 
 class TransformersBackend:
@@ -81,13 +78,10 @@ class TransformersBackend:
             found = _score_batch(self.model, self.tokenizer, [encoded[i] for i in indices])
             seconds = time.monotonic() - started
             for index, values in zip(indices, found, strict=True):
-                sound = all(math.isfinite(value) for value in values)
                 yield (
                     requests[index].id,
-                    Answer(
-                        "ok" if sound else "nan",
-                        logprobs=tuple(values) if sound else None,
-                        detail="" if sound else NO_NUMBER,
+                    scored(
+                        values,
                         n_prompt_tokens=sum(map(len, encoded[index])),
                         n_cached_tokens=0,
                         seconds=seconds,

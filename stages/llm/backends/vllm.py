@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import UserError
-from stages.llm.answer import Answer
+from stages.llm.answer import NO_NUMBER, Answer, scored
 from stages.llm.backends.encoding import continuation_tokens, count_tokens, prompt_tokens
-from stages.llm.backends.transformers import NO_NUMBER
 from stages.llm.kv_cache import (
     BYTES,
     GIB,
@@ -234,12 +233,7 @@ def _logprobs(output: Any, rest: list[int]) -> list[float] | None:
 
 
 def _scored(output: Any, found: list[float], seconds: float) -> Answer:
-    if isinstance(output, Answer):
-        return output
-    common = _counts(output, seconds)
-    if not all(map(math.isfinite, found)):
-        return Answer("nan", detail=NO_NUMBER, **common)
-    return Answer("ok", logprobs=tuple(found), **common)
+    return output if isinstance(output, Answer) else scored(found, **_counts(output, seconds))
 
 
 def open_vllm(model: Model, settings: VllmSettings) -> VllmBackend:

@@ -8,10 +8,10 @@ Defaults that a model's own generation_config brings are switched off, as in eve
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from stages.llm import answer
 from stages.llm.answer import Answer
 from stages.llm.backends.faults import Malformed
 from stages.llm.request import Request, Sampling
@@ -95,7 +95,7 @@ def scored(response: Any, tokens: Sequence[int], continuation: int) -> Answer:
         if not isinstance(entry, dict) or not isinstance(entry.get(str(token)), dict):
             raise Malformed(f"prompt_logprobs lack the token {token}")
         values.append(entry[str(token)].get("logprob"))
-    return _score(values, _counts(response))
+    return answer.scored(values, **_counts(response))
 
 
 def echoing(prompt: str, continuation: str, name: str) -> tuple[str, Payload]:
@@ -121,13 +121,7 @@ def echoed(response: Any, prompt: str, continuation: str) -> Answer:
     if len(prompt) not in offsets:
         raise Malformed("a token spans the end of the prompt and the start of the continuation")
     kept = [v for v, at in zip(values, offsets, strict=True) if len(prompt) <= at < end]
-    return _score(kept, _counts(response))
-
-
-def _score(values: list[Any], counts: dict[str, Any]) -> Answer:
-    if all(isinstance(value, int | float) and math.isfinite(value) for value in values):
-        return Answer("ok", logprobs=tuple(float(value) for value in values), **counts)
-    return Answer("nan", detail="a log-probability is no finite number", **counts)
+    return answer.scored(kept, **_counts(response))
 
 
 def _choice(response: Any) -> dict[str, Any]:
