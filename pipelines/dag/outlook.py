@@ -35,6 +35,8 @@ class Outlook:
     identity: str
     """Of everything the result follows from: sources, code, parameters and command, here and
     upstream. Known before anything runs; equal identities give equal results."""
+    own: str
+    """Of the same without upstream: its command, parameters and sources."""
     certain: bool = True
 
 

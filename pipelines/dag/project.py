@@ -152,13 +152,14 @@ def _outlook(
     if stage.cmd_changed:
         reasons.append("its command changed")
     whole = identity(stage.cmd, params, sources, made)
+    own = identity(stage.cmd, params, sources, {})
 
     if never_ran:
         reasons = ["it never ran here"]
 
     def settled(will: Will, why: list[str], after: Any = None, certain: bool = True) -> Outlook:
         _expect(project, stage, after, expected)
-        return Outlook(name, will, tuple(why), whole, certain)
+        return Outlook(name, will, tuple(why), whole, own, certain)
 
     if force or stage.is_callback or stage.always_changed:
         return settled(Will.RUN, ["forced" if force else "it always runs"])
@@ -188,12 +189,14 @@ def _frozen(project: Project, name: str, expected: dict[str, Any]) -> Outlook:
     gone = [path for path, out in outs.items() if not out.exists]
     hashes = {path: out.hash_info.value if out.hash_info else None for path, out in outs.items()}
     _expect(project, stage, None if gone else _as_locked(project, stage), expected)
+    whole = identity(stage.cmd, {}, hashes, {})
     return Outlook(
         name,
         Will.RUN if gone else Will.FRESH,
         tuple(f"{path} does not exist; the stage is frozen and will fail" for path in gone)
         or ("it is frozen",),
-        identity(stage.cmd, {}, hashes, {}),
+        identity=whole,
+        own=whole,
     )
 
 

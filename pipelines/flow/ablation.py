@@ -4,8 +4,9 @@
     ablation(overrides=["distractors=random,tiered", "seed.train=0,1,2"])
 
 Every unique (stage, identity) runs once, in the workspace of the first cell that needs it; DVC's
-run-cache brings the result to the others. A cell whose stages are all there becomes a DVC
-experiment. A failed cell stops nothing but itself, and running again goes on where it stopped.
+run-cache brings the result to the others, and to executions that turn out to have equal inputs. A
+cell whose stages are all there becomes a DVC experiment. A failed cell stops nothing but itself,
+and running again goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from pipelines.ablate.grid import choose_grid
 from pipelines.ablate.outcome import Outcome, write_outcome
 from pipelines.ablate.plan_text import grid_summary
 from pipelines.ablate.planning import CellPlan, Execution, GridPlan, check_metrics, plan_grid
-from pipelines.dag.nodes import ancestors
+from pipelines.ablate.sharing import Turns, contents
+from pipelines.dag.nodes import Resources, ancestors
 from pipelines.flow.artifacts import set_progress, show_markdown, show_report, start_progress
 from pipelines.flow.pipeline import flow_run_id
 from pipelines.flow.stopping import stop_signals, stop_when_cancelled
@@ -77,6 +79,7 @@ class AblationRun:
     stopping: threading.Event
     held: Sequence[int]
     workspaces: dict[str, Workspace]
+    turns: Turns = field(default_factory=Turns)
     executions: dict[tuple[str, str], str] = field(default_factory=dict)
     """How each execution ended: ran, restored, fresh, failed, skipped or cancelled."""
     cells: dict[str, Outcome] = field(default_factory=dict)
@@ -215,8 +218,12 @@ def _settle(run: AblationRun, execution: Execution) -> tuple[str, State[Any]]:
     def say(line: str) -> None:
         logger.info("%s", mask(line))
 
-    with run.pool.take(node.resources, 0.0, run.stopping) as gpus:
+    with run.pool.take(Resources(cpus=1), 0.0, run.stopping):
         place = _ready(run, execution.owner, execution.stage, say)
+    with (
+        run.turns.take(contents(place.path, execution), run.stopping),
+        run.pool.take(node.resources, 0.0, run.stopping) as gpus,
+    ):
         environment = {
             "LONGLINE_IDENTITY": execution.identity,
             "LONGLINE_RUN_LOG": str(run.root / runlog.RUN_LOG),

@@ -11,6 +11,7 @@ import math
 import re
 import signal
 import statistics
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -356,6 +357,28 @@ def test_cells_run_side_by_side_and_go_on_after_sigkill_and_ctrl_c(
     assert len(grids.experiments()) == 4
     grids.project.run("dvc", "exp", "apply", "small-tiered-train_1")
     assert grids.project.status() == {}
+
+
+def test_equal_inputs_run_once_whatever_the_plan_expected(
+    grids: Grids, prefect_server: str
+) -> None:
+    """seed.data changes the identity of data, and not a byte of what it makes."""
+    described = yaml.safe_load(grids.project.read("dvc.yaml"))
+    described["stages"]["data"]["params"].append("seed.data")
+    grids.project.write("dvc.yaml", yaml.safe_dump(described, sort_keys=False))
+    data, train = "data-tiered", "train-tiered-positive_only-0"
+    with grids.held(train):
+        with grids.held(data):
+            run = start(grids, prefect_server, "-S", "seed.data=0,1", "--name", "equal", *METRIC)
+            run.until(lambda: grids.executions()[data] == 2)
+        run.until(lambda: grids.executions()[train])
+        time.sleep(3)  # in which the other one would begin too
+    said = run.wait(0)
+    assert grids.executions() == Counter({"base": 1, data: 2, train: 1})
+    assert "5 unique executions" in said
+    assert "2 of 2 cells done; executions: 4 ran, 1 restored" in said
+    saved = [grids.saved(f"equal-data_{seed}", "reports/train.json") for seed in (0, 1)]
+    assert saved[0] == saved[1]
 
 
 def test_the_same_grid_at_once_is_refused(grids: Grids, prefect_server: str) -> None:
