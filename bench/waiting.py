@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -15,22 +16,25 @@ import yaml
 ROOT = Path(__file__).parents[1]
 STAGE = "\n".join(
     (
-        "import json, os, sys, time, yaml",
-        "name, seconds, *keys = sys.argv[1:]",
+        "import hashlib, json, os, sys, time, yaml",
+        "name, seconds, upstream, *keys = sys.argv[1:]",
         "values = yaml.safe_load(open('params.yaml'))",
         "with open(os.environ['EXECUTIONS'], 'a') as file: file.write(name + '\\n')",
         "time.sleep(float(seconds))",
-        "chosen = [values[key.split('.')[0]] for key in keys]",
-        "for part in [p for p in os.environ.get('DEPS', '').split(',') if p]: open(part).read()",
+        "parts = [open(f'{above}.out').read() for above in upstream.split(',') if above]",
+        "parts += [json.dumps(values[key]) for key in keys]",
+        "made = hashlib.sha256('\\n'.join(parts).encode()).hexdigest()",
         "os.makedirs('reports', exist_ok=True)",
-        "json.dump({'value': len(json.dumps(chosen))}, open(f'reports/{name}.json', 'w'))",
-        "json.dump(chosen, open(f'{name}.out', 'w'))",
+        "json.dump({'value': int(made[:6], 16)}, open(f'reports/{name}.json', 'w'))",
+        "open(f'{name}.out', 'w').write(made)",
     )
 )
+"""What it makes follows from all its parameters and all that it takes from upstream, as in the
+pipeline: stages with different inputs never make the same by chance."""
 
 
 def make_project(
-    folder: Path, stages: Mapping[str, tuple[float, list[str], list[str]]]
+    folder: Path, stages: Mapping[str, tuple[float, Sequence[str], Sequence[str]]]
 ) -> dict[str, str]:
     """Write the project; `stages` maps a name to its seconds, upstream and parameter keys.
 
@@ -46,7 +50,7 @@ def make_project(
     (folder / "stage.py").write_text(STAGE, encoding="utf-8")
     described = {
         name: {
-            "cmd": f"python stage.py {name} {seconds} {' '.join(keys)}".strip(),
+            "cmd": f"python stage.py {name} {seconds} '{','.join(upstream)}' {' '.join(keys)}",
             "deps": ["stage.py", *(f"{above}.out" for above in upstream)],
             **({"params": keys} if keys else {}),
             "outs": [f"{name}.out"],
@@ -85,9 +89,9 @@ def timed(folder: Path, environment: Mapping[str, str], *command: str) -> float:
     return time.perf_counter() - started
 
 
-def executions(environment: Mapping[str, str]) -> int:
-    """How often a stage ran since the last call."""
+def executions(environment: Mapping[str, str]) -> Counter[str]:
+    """How often each stage ran since the last call."""
     path = Path(environment["EXECUTIONS"])
-    count = len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     path.unlink(missing_ok=True)
-    return count
+    return Counter(lines)

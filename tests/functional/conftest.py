@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.functional.dags import api, forks, nothing_goes_on, prefect_server
+from tests.functional.forks import forks
+from tests.functional.prefect_api import api, prefect_server
+from tests.functional.processes import nothing_goes_on
 from tests.unit.stages.corpus.conftest import multihop
 
 __all__ = ["api", "forks", "multihop", "nothing_goes_on", "prefect_server"]

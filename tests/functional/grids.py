@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.functional.dags import Project, Spec, copy_project, make_project
 
 STAGE = textwrap.dedent(
@@ -61,7 +63,7 @@ STAGE = textwrap.dedent(
     note("end")
     """
 )
-REWARDS = {"outcome": "weighted_sum", "entity_rubric": "positive_only"}
+COMBINED = {"outcome": "weighted_sum", "entity_rubric": "positive_only"}
 """What policy.reward.combine.kind is for a choice of policy/reward."""
 NUMBERS = {
     f"{distractors}-{kind}-{seed}": value
@@ -95,6 +97,12 @@ STAGES = {
     ),
 }
 IGNORED = "*.out\n/.longline/\n__pycache__/\n/inputs/*\n!/inputs/README.md\n"
+
+
+ARMS = ("-S", "distractors=random,tiered")
+REWARDS = ("-S", "policy/reward=outcome,entity_rubric")
+SEEDS = ("-S", "seed.train=0,1")
+METRIC = ("--metric", "train.value")
 
 
 @dataclass(frozen=True)
@@ -182,3 +190,12 @@ def copy_grids(original: Grids, path: Path) -> Grids:
     """A copy that a test may change, with its cache, its experiments, and none of its notes."""
     shutil.rmtree(path, ignore_errors=True)
     return Grids(copy_project(original.project, path))
+
+
+@contextmanager
+def inside(grids: Grids) -> Iterator[None]:
+    """This process in the project."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(grids.path)
+        patch.setenv("DVC_SITE_CACHE_DIR", grids.project.environment["DVC_SITE_CACHE_DIR"])
+        yield

@@ -1,33 +1,19 @@
-"""`longline run`, as its users run it: in parallel, with true states, and nothing left behind."""
+"""`longline run`, as its users run it: in parallel, with true states, and no secret shown."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import random
 import re
 import shlex
-import signal
 import sys
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from tests.functional.dags import (
-    SHORT,
-    Api,
-    FlowRecord,
-    Forks,
-    Project,
-    Running,
-    noted,
-    stage,
-    wait_until,
-)
+from tests.functional.dags import Project, noted, stage
+from tests.functional.prefect_api import Api, Ran, run, states
+from tests.functional.processes import SHORT
 
 TOKEN = "planted-5hJq-do-not-show"
 MEASURE = """\
@@ -37,27 +23,6 @@ json.dump({"reward": 0.5, "by": {"slice": [1, 2]}}, open("reports/join.json", "w
 with open("reports/plots/join.csv", "w") as file:
     file.write("step,loss\\n" + "".join(f"{n},{1 / (n + 1)}\\n" for n in range(20)))
 """
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A run that has ended: what was on the terminal, and what the API has."""
-
-    output: str
-    record: FlowRecord
-
-
-def run(
-    project: Project, api: Api, *arguments: str, status: int = 0, report: bool = False, **more: Any
-) -> Ran:
-    """`longline run`, in a fork with its imports done."""
-    command = ["run", *arguments, *([] if report else ["--no-report"])]
-    output = Forks().start(project, "longline", *command, **more).wait(status)
-    return Ran(output, api.newest())
-
-
-def states(record: FlowRecord) -> dict[str, str]:
-    return {name: task.state for name, task in record.tasks.items()}
 
 
 # --- runs that end well --------------------------------------------------------------------------
@@ -305,113 +270,6 @@ def test_failure(api: Api, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-# --- stopping ------------------------------------------------------------------------------------
-
-# family starts a child and an orphan that go into sessions of their own and ignore SIGTERM.
-STOPPED = {
-    "family": noted("family", ["src.txt"], "family=src-hold.txt", meta={"retries": 2}),
-    "held": noted("held", ["src.txt"], "hold=src-hold.txt"),
-    "done": noted("done", ["src.txt"]),
-    "after": noted("after", ["family.txt", "done.txt"]),
-}
-FOUR = ("--cpus", "4")
-
-
-@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "API"])
-def test_cancel(api: Api, tmp_path: Path, how: str) -> None:
-    project = api.project(tmp_path / "project", STOPPED, {"src-hold.txt": ""})
-    others = set(api.active())  # a flow that another test killed stays "running" for the server
-    running = project.start("run", *FOUR, "--no-report", constants=SHORT)
-    running.until(lambda: project.has("family", "family") and project.has("held"))
-    running.until(lambda: project.has("done", "end"))
-    running.until(lambda: not any("--single-item done" in one for one in running.left().values()))
-    assert len(running.left()) >= 8  # the flow; supervisor, DVC and stage, twice; two that stay
-    if how == "API":
-        (flow_run,) = set(api.active()) - others
-        api.cancel(flow_run)
-    else:
-        running.send(getattr(signal, how))
-    said = running.wait(1)
-    assert running.left() == {}
-    assert project.status().keys() == {"family", "held", "after"}  # DVC's locks are free, at once
-
-    record = api.newest()
-    assert (record.state, record.type) == ("Cancelled", "CANCELLED")
-    assert states(record) == {
-        "family": "Cancelled", "held": "Cancelled", "done": "Completed", "after": "Skipped",
-    }  # fmt: skip
-    assert {task.attempts for task in record.tasks.values()} == {1}  # it was not tried again
-    assert record.tasks["after"].message == "not run: family was stopped"
-    assert "resume with: longline run" in record.message
-    assert "stopped (1 ran); resume with: longline run" in said
-    assert "Traceback" not in said
-
-    (project.path / "src-hold.txt").unlink()
-    again = run(project, api)
-    assert states(again.record) == {
-        "family": "Completed", "held": "Completed", "done": "Fresh", "after": "Completed",
-    }  # fmt: skip
-    assert project.status() == {}
-
-
-def test_timeout(api: Api, tmp_path: Path) -> None:
-    project = api.project(
-        tmp_path / "project",
-        {
-            "family": noted("family", ["src.txt"], "family=src-hold.txt", meta={"timeout": 2}),
-            "child": noted("child", ["family.txt"]),
-            "sibling": noted("sibling", ["src.txt"], meta={"timeout": 60}),
-        },
-        {"src-hold.txt": ""},
-    )
-    running = Forks().start(project, "longline", "run", *FOUR, "--no-report", constants=SHORT)
-    running.until(lambda: project.has("family", "family"))
-    running.wait(1)
-    assert running.left() == {}
-    record = api.newest()
-    assert states(record) == {"family": "Failed", "child": "Skipped", "sibling": "Completed"}
-    assert "longer than its timeout of 2 s and was stopped" in record.tasks["family"].message
-    assert record.state == "Failed"
-    assert project.status().keys() == {"family", "child"}
-
-
-def test_what_a_stage_leaves_behind_is_ended(api: Api, tmp_path: Path) -> None:
-    """A stage that ends well, and has started a server that it forgot."""
-    leaving = "python stage.py grandchild orphan & sleep 0.5; cp src.txt left.txt"
-    project = api.project(
-        tmp_path / "project", {"leaving": stage(leaving, ["src.txt"], ["left.txt"])}
-    )
-    running = Forks().start(project, "longline", "run", "--no-report", constants=SHORT)
-    running.until(lambda: project.has("grandchild", "stays"))
-    running.wait()
-    assert running.left() == {}
-    assert states(api.newest()) == {"leaving": "Completed"}
-
-
-def test_two_runs_at_once(api: Api, tmp_path: Path) -> None:
-    project = api.project(
-        tmp_path / "project",
-        {"held": noted("held", ["src.txt"], "hold=src-hold.txt")},
-        {"src-hold.txt": ""},
-    )
-    start = Forks().start
-    seven = ("-S", "distractors.seed=7", "--no-report")
-    one = start(project, "longline", "run", *seven)
-    one.until(lambda: project.has("held"))
-    refused = start(project, "longline", "run", "--no-report").wait(1)
-    holder = f"`longline run -S distractors.seed=7` (process {one.process.pid}, since "
-    assert f"this workspace is in use by {holder}" in refused
-    assert "fix: wait until it ends (`longline run --wait` does), or stop it first" in refused
-    assert seed(project) == 7  # the second has not put its own there
-
-    other = start(project, "longline", "run", "--wait", *seven)
-    other.until(lambda: f"waiting for {holder}" in other.said())
-    (project.path / "src-hold.txt").unlink()
-    assert "completed: 1 ran" in one.wait()
-    assert "completed: 1 fresh" in other.wait()
-    assert [entry["event"] for entry in project.raw_notes()] == ["start", "end"]
-
-
 # --- secrets -------------------------------------------------------------------------------------
 
 CALL = """\
@@ -459,137 +317,3 @@ def test_a_secret_block_reaches_the_stage_and_nothing_else(api: Api, tmp_path: P
             assert part not in text
         for path in project.path.rglob("*"):
             assert not path.is_file() or part.encode() not in path.read_bytes(), path
-
-
-# --- crashes -------------------------------------------------------------------------------------
-
-CRASHING = {
-    "left": noted("left", ["src.txt"], "sleep=0.3", params=["distractors.seed"]),
-    "right": stage(
-        "python stage.py right right.txt sleep=0.1 src.txt"
-        " && rm -rf folder.new && mkdir folder.new && cp right.txt folder.new/a.txt"
-        " && sleep 0.2 && cp right.txt folder.new/b.txt && mv folder.new folder",
-        ["stage.py", "src.txt"],
-        ["right.txt", "folder"],
-    ),
-    "join": noted("join", ["left.txt", "right.txt"]),
-}
-KILLS = 20
-
-
-def test_kill_at_random_moments(api: Api, tmp_path: Path) -> None:
-    """After SIGKILL of the flow: no process left, a true dvc.lock, whole outputs, no stale lock."""
-    project = api.project(tmp_path / "project", CRASHING)
-    facts = Facts(project)
-    start = Forks().start
-
-    def begin(number: int) -> Running:
-        facts.next(number)
-        words = ("run", "--no-report", *FOUR, "-S", f"distractors.seed={number}")
-        running = start(project, "longline", *words, constants=SHORT)
-        running.until(lambda: facts.held_by(running.process.pid) or running.status is not None)
-        return running
-
-    running = begin(1)
-    began = time.monotonic()
-    running.wait()
-    span = time.monotonic() - began
-    generator = random.Random(0)
-    killed = interrupted = 0
-    for number in range(2, 2 + KILLS):
-        running = begin(number)
-        if number % 2:  # at any moment; else while a stage runs
-            time.sleep(generator.uniform(0.0, span))
-        else:
-            wait_until(lambda running=running: facts.unended() or running.status is not None)
-            time.sleep(generator.uniform(0.0, 0.2))  # the longest stage takes 0.3
-        running.send(signal.SIGKILL)
-        dead = time.monotonic()
-        wait_until(lambda running=running: running.status is not None)
-        killed += running.status == -signal.SIGKILL
-        if number == 1 + KILLS:
-            break  # the next run meets what is still being stopped
-        wait_until(lambda running=running: not running.left())
-        assert time.monotonic() - dead < 4 * SHORT["pipelines.run.stage.GRACE"] + 5
-        facts.check(number)
-        interrupted += facts.unended() > 0
-    assert killed >= KILLS * 3 // 4
-    assert interrupted >= 3
-    begin(number).wait()
-    facts.check(number)
-    assert project.status() == {}
-    assert project.read("join.txt") == facts.right("join", number)
-    assert set(states(api.newest())) == set(CRASHING)
-    assert api.newest().state == "Completed"
-
-
-@dataclass
-class Facts:
-    """What must be true of a project however its runs end: its stages are functions of src.txt, so
-    that for every version of that the right outputs are known."""
-
-    project: Project
-    known: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """MD5 of everything that was ever right -> what it is, and of which version."""
-
-    def next(self, number: int) -> None:
-        """Another version of src.txt."""
-        self.project.forget_notes()
-        self.project.write("src.txt", f"source {number}\n")
-        self.known[md5(f"source {number}\n")] = ("src.txt", number)
-        for name in CRASHING:
-            self.known[md5(self.right(name, number))] = (f"{name}.txt", number)
-        one = md5(self.right("right", number))
-        self.known[listing({"a.txt": one, "b.txt": one})] = ("folder", number)
-
-    @staticmethod
-    def right(name: str, number: int) -> str:
-        left, right = f"left\nsource {number}\n", f"right\nsource {number}\n"
-        return {"left": left, "right": right, "join": f"join\n{left}{right}"}[name]
-
-    def held_by(self, pid: int | None) -> bool:
-        path = self.project.path / ".longline/run.lock"
-        return path.exists() and f'"pid": {pid},' in path.read_text(encoding="utf-8")
-
-    def check(self, number: int) -> None:
-        """dvc.lock is true, and what it says is in the workspace, or is known to be out of date."""
-        path = self.project.path / "dvc.lock"
-        lock = yaml.safe_load(path.read_text(encoding="utf-8"))
-        for entry in lock["stages"].values():
-            deps = {dep["path"]: dep["md5"] for dep in entry["deps"] if dep["path"] != "stage.py"}
-            versions = {self.known[digest][1] for digest in deps.values()}
-            assert [self.known[digest][0] for digest in deps.values()] == [*deps]
-            assert len(versions) == 1
-            current = all(self.digest(dep) == digest for dep, digest in deps.items())
-            for out in entry["outs"]:
-                assert self.known[out["md5"]] == (out["path"], *versions)
-                found = self.digest(out["path"])
-                if found is not None:  # it is whole, of whichever version
-                    assert self.known[found][0] == out["path"]
-                    assert found == out["md5"] or not current
-        assert seed(self.project) in (number - 1, number)
-
-    def digest(self, name: str) -> str | None:
-        """The MD5 of a file or folder as DVC has it; None where it is not there."""
-        path = self.project.path / name
-        if path.is_dir():
-            return listing({one.name: md5(one.read_text()) for one in sorted(path.iterdir())})
-        return md5(path.read_text(encoding="utf-8")) if path.exists() else None
-
-    def unended(self) -> int:
-        """How many stages have begun and not ended."""
-        events = [entry["event"] for entry in self.project.raw_notes()]
-        return events.count("start") - events.count("end")
-
-
-def md5(text: str) -> str:
-    return hashlib.md5(text.encode()).hexdigest()
-
-
-def listing(files: dict[str, str]) -> str:
-    """The MD5 of a folder with these files, as DVC makes it."""
-    return md5(json.dumps([{"md5": md5, "relpath": name} for name, md5 in files.items()])) + ".dir"
-
-
-def seed(project: Project) -> int:
-    return int(yaml.safe_load(project.read("params.yaml"))["distractors"]["seed"])

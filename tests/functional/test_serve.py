@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.functional.dags import ROOT, Api, Project, marked_processes, noted, wait_until
+from tests.functional.dags import ROOT, Project, noted
+from tests.functional.prefect_api import Api
+from tests.functional.processes import marked_processes, wait_until
 
 MARK = "deployments"
 STAGES = {
