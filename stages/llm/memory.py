@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import UserError
+from stages.llm.container import container_free
 
 MIB = 1 << 20
 SPARE = 256 * MIB
@@ -144,7 +145,8 @@ def estimate(shape: Shape, training: Training) -> dict[str, int]:
 
 
 def available(device: str) -> int:
-    """Bytes that are free now, on the GPU or in this machine's memory."""
+    """Bytes that are free now, on the GPU or in memory: the machine's, or what a container's limit
+    leaves of it."""
     if device.startswith("cuda"):
         import torch
 
@@ -152,7 +154,9 @@ def available(device: str) -> int:
         return free
     import psutil
 
-    return int(psutil.virtual_memory().available)
+    machine = int(psutil.virtual_memory().available)
+    own = container_free()
+    return machine if own is None else min(machine, own)
 
 
 def require_memory(needed: Mapping[str, int], free: int, what: str, fix: str) -> None:

@@ -95,8 +95,9 @@ class LlmSettings(LlmChoice):
             self.of(stage)
         return self
 
-    def of(self, stage: str) -> LlmChoice:
-        """The settings of one stage. `UserError` where its changes are wrong."""
+    def of(self, stage: str = "") -> LlmChoice:
+        """The settings of one stage, or of all that have none of their own. `UserError` where its
+        changes are wrong."""
         base = self.model_dump(exclude={"stages"})
         merged = _merged(base, self.stages.get(stage, {}))
         return checked(LlmChoice, merged, f"runtime.llm.stages.{stage}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.errors import UserError
 from stages.runtime.layout import STAGES
@@ -47,6 +47,30 @@ class Runtime(Settings):
     )
     llm: LlmSettings
     rollouts: RolloutSettings
+
+    @model_validator(mode="after")
+    def _gpus_suffice(self) -> Self:
+        """A stage sees `gpus` GPUs, so vLLM cannot spread over more. 0 bounds nothing."""
+        for name, used in self._spread().items():
+            if 0 < self.gpus < used:
+                raise ValueError(f"gpus is {self.gpus}, but {name} takes {used}; set gpus: {used}")
+        return self
+
+    def _spread(self) -> dict[str, int]:
+        """How many GPUs each setting of vLLM takes, where vLLM is what runs."""
+        choices = {
+            "llm": self.llm.of(),
+            **{f"llm.stages.{s}": self.llm.of(s) for s in self.llm.stages},
+        }
+        found = {
+            f"{name}.vllm (tensor_parallel x data_parallel)": one.vllm.tensor_parallel
+            * one.vllm.data_parallel
+            for name, one in choices.items()
+            if one.backend == "vllm" or (one.backend == "server" and one.server.url is None)
+        }
+        if self.rollouts.engine == "vllm_colocate":
+            found["rollouts.tensor_parallel"] = self.rollouts.tensor_parallel
+        return found
 
 
 @dataclass(frozen=True)

@@ -109,3 +109,36 @@ def test_grids_and_deployments_are_not_in_the_digest(workspace: Path) -> None:
     (conf / "policy" / "deploy").mkdir()  # only the top folder of that name is left out
     (conf / "policy" / "deploy" / "one.yaml").write_text("anything: 1\n")
     assert conf_digest(conf) != first
+
+
+@pytest.mark.parametrize(
+    ("llm", "rollouts", "name"),
+    [
+        ({"backend": "vllm", "vllm": {"tensor_parallel": 2}}, {}, "llm.vllm"),
+        ({"backend": "vllm", "vllm": {"data_parallel": 2}}, {}, "llm.vllm"),
+        ({"backend": "server", "vllm": {"tensor_parallel": 2}}, {}, "llm.vllm"),
+        ({"stages": {"judge": {"backend": "vllm", "vllm": {"tensor_parallel": 2}}}}, {},
+         "llm.stages.judge.vllm"),
+        ({}, {"engine": "vllm_colocate", "tensor_parallel": 2}, "rollouts.tensor_parallel"),
+    ],
+)  # fmt: skip
+def test_gpus_for_what_spreads_over_several(
+    raw: dict[str, Any], llm: dict[str, Any], rollouts: dict[str, Any], name: str
+) -> None:
+    runtime = raw["runtime"]
+    vllm = runtime["llm"]["vllm"] | llm.get("vllm", {})
+    runtime["llm"] |= llm | {"vllm": vllm}
+    runtime["rollouts"] |= rollouts
+    for enough in (0, 2, 3):
+        runtime["gpus"] = enough
+        parse_params(raw)
+    runtime["gpus"] = 1
+    assert f"{name}" in str(refused(raw)) and "takes 2" in str(refused(raw))
+
+
+def test_gpus_do_not_matter_where_vllm_does_not_run(raw: dict[str, Any]) -> None:
+    runtime = raw["runtime"]
+    runtime["gpus"] = 1
+    runtime["llm"]["vllm"]["tensor_parallel"] = 2
+    runtime["rollouts"]["tensor_parallel"] = 2
+    parse_params(raw)
