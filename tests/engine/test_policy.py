@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from contextlib import chdir
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from tests.unit.stages.library import PASSAGES, put_library
 OVERRIDES = [
     "adapter=full",
     "policy.group=4",
+    "policy/reward=outcome",
+    "+policy.reward.terms.form={kind: format}",
+    "+policy.reward.combine.weights.form=1.0",
     "policy.max_completion_length=12",
     "policy.optimisation={steps: 2, batch: 8, learning_rate: 1.0e-2, warmup_steps: 0, "
     "schedule: constant_with_warmup, weight_decay: 0.0}",
@@ -33,8 +37,12 @@ OVERRIDES = [
 ]
 
 
+LAYOUT = ("</think>", "Answer", ":", "Paris", "<eos>")
+"""What the model below often writes, so that some of its answers are well formed, and some not."""
+
+
 def save_llama(folder: Path) -> None:
-    """A Llama of random weights with a word-level tokenizer of the passages."""
+    """A Llama with a word-level tokenizer of the passages: random weights, and a habit."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -51,12 +59,20 @@ def save_llama(folder: Path) -> None:
             num_attention_heads=2,
             num_key_value_heads=2,
             max_position_embeddings=512,
-            initializer_range=0.4,
+            initializer_range=0.05,
             pad_token_id=tokenizer.pad_token_id,
             bos_token_id=tokenizer.eos_token_id,
             eos_token_id=tokenizer.eos_token_id,
         )
     )
+    words = [tokenizer.convert_tokens_to_ids(word) for word in LAYOUT]
+    with torch.no_grad():
+        seen, written = model.model.embed_tokens.weight, model.lm_head.weight
+        seen.normal_()
+        seen[:, 0] = 3.0
+        written[words[0], 0] = 0.5  # after anything
+        for before, after in pairwise(words):
+            written[after] += seen[before] * torch.tensor([0.0] + [0.15] * 63)
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
 
@@ -85,6 +101,7 @@ def test_two_steps_with_vllm_in_the_training_process(project: Path) -> None:
     for row in Dataset.open(project / "data" / "rollouts").rows():
         groups[row["step"], row["question_id"]].append(row)
     assert sorted(step for step, _ in groups) == [0, 0, 1, 1]
+    assert any(row["advantage"] for rows in groups.values() for row in rows)  # something is learned
     for rows in groups.values():
         assert len(rows) == 4
         wanted = group_advantages([row["reward"] for row in rows])
