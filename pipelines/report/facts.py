@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from schemas.catalog import dataset_folders
 from schemas.duck import connect, name, quoted
@@ -157,11 +158,12 @@ def _json(path: Path) -> Row:
 
 
 def _yaml(path: Path) -> Row:
+    """As DVC reads it: by YAML 1.2, in which its `2e-05` is a number."""
     if not path.exists():
         return {}
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+        loaded = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except YAMLError as error:
         raise UserError(f"{path} is not YAML: {error}", fix=f"git checkout {path.name}") from error
     return loaded if isinstance(loaded, dict) else {}
 

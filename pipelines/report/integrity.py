@@ -6,6 +6,7 @@ stage not run) is left out of the verdict and says why.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -153,6 +154,13 @@ def _edges(workspace: Workspace) -> Check:
     return _result(name, wrong, f"{compared} hashes in dvc.lock compared")
 
 
+def _under(params: Any, key: str) -> Any:
+    """The value of a key as DVC names it, such as `corpus.path`; None where there is none."""
+    for part in key.split("."):
+        params = params.get(part) if isinstance(params, Mapping) else None
+    return params
+
+
 def _params(workspace: Workspace) -> Check:
     name = "params.yaml is what the stages ran with"
     if not workspace.lock:
@@ -161,7 +169,7 @@ def _params(workspace: Workspace) -> Check:
     for stage, entry in workspace.lock.items():
         for key, value in entry.get("params", {}).get("params.yaml", {}).items():
             compared += 1
-            if workspace.params.get(key) != value:
+            if _under(workspace.params, key) != value:
                 wrong.append(f"{stage} ran with other values of '{key}'")
     absent = [stage for stage in STAGES if stage not in workspace.lock]
     note = f"; no lock entry yet for {', '.join(absent)}" if absent else ""

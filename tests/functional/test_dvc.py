@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+from pipelines.report.facts import Workspace
+from pipelines.report.integrity import checks
 from stages.runtime.layout import STAGES, dataset_path, metrics_path, model_path, plot_path
 from tests.repository import Repository
 
@@ -156,6 +158,10 @@ def test_report_from_the_command_line(copy_of_finished: Repository) -> None:
         assert stage in page
     assert not re.search(r'(?:src|href)="(?:https?:)?//[^"]+\.(?:js|css|woff2?)', page)
     assert list((copy_of_finished.path / "reports/data_docs").glob("*.html"))
+    verdicts = {
+        check.name: check.verdict for check in checks(Workspace.open(copy_of_finished.path))
+    }
+    assert set(verdicts.values()) == {"pass"}, verdicts
 
 
 def test_row_accounting_holds_everywhere(finished: Repository) -> None:

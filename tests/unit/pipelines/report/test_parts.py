@@ -170,6 +170,26 @@ def test_checks_pass_and_notice(workspace_copy: Path) -> None:
     assert (last[edges], last[ran]) == ("fail", "fail")
 
 
+@pytest.mark.parametrize(
+    ("locked", "verdict"),
+    [
+        ("{corpus.path: inputs, judge: {rate: 2e-05, reply: yes}}", "pass"),  # as DVC writes it
+        ("{corpus.path: elsewhere}", "fail"),
+        ("{judge: {rate: 3e-05, reply: yes}}", "fail"),
+        ("{judge: {rate: 2e-05, reply: 'no'}}", "fail"),
+        ("{corpus.absent: 1}", "fail"),
+    ],
+)
+def test_parameters_are_compared_as_dvc_names_and_writes_them(
+    workspace_copy: Path, locked: str, verdict: str
+) -> None:
+    params = {"corpus": {"path": "inputs"}, "judge": {"rate": 2e-05, "reply": "yes"}}
+    (workspace_copy / "params.yaml").write_text(yaml.safe_dump(params))
+    lock = f"stages: {{corpus: {{params: {{params.yaml: {locked}}}}}}}"
+    (workspace_copy / "dvc.lock").write_text(lock)
+    assert _verdicts(workspace_copy)["params.yaml is what the stages ran with"] == verdict
+
+
 def test_lineage_draws_no_implied_edge(finished: Path) -> None:
     nodes = lineage(Workspace.open(finished))
     assert [(node.stage, node.parents) for node in nodes] == [
