@@ -300,9 +300,10 @@ def answer_rows(
         for number, sample, reward in zip(
             come, samples, score_group(config.reward, samples), strict=True
         ):
-            response = row_status(parse_response(sample.text, sample.finish_reason).status)
+            response = parse_response(sample.text, sample.finish_reason, sample.thinking)
+            status = row_status(response.status)
             values[number] = [
-                (measure, value, response if value is not None else f"failed:{measure}")
+                (measure, value, status if value is not None else f"failed:{measure}")
                 for measure, value in (("reward", reward.value), *reward.raw.items())
             ]
         for number, measured in values.items():

@@ -56,12 +56,17 @@ def ask_judges(
     judges: Mapping[str, Judge],
     candidates: Candidates,
     rubrics: Mapping[str, Sequence[Criterion]],
+    thinking: bool = True,
 ) -> Iterator[Judged]:
     """A verdict of every judge on every candidate. A model that several judges name opens once.
 
+    `thinking`: whether the candidates were asked for a thinking block.
+
     A wrong prompt and a model that is not there are errors before anything is asked.
     """
-    prompts = {dimension: prompt_of(judge) for dimension, judge in judges.items()}
+    prompts = {
+        dimension: _reading(prompt_of(judge), thinking) for dimension, judge in judges.items()
+    }
     by_model: dict[str, tuple[Model, list[str]]] = {}
     for dimension, judge in judges.items():
         by_model.setdefault(judge.model.model_dump_json(), (judge.model, []))[1].append(dimension)
@@ -74,6 +79,11 @@ def ask_judges(
                 cases = _cases(context, judge, prompt, candidates, rubrics)
                 for verdict in _verdicts(language_model, dimension, judge, prompt, cases):
                     yield Judged(dimension, judge.kind, model.label, prompt.hash, verdict)
+
+
+def _reading(prompt: JudgePrompt, thinking: bool) -> JudgePrompt:
+    """The judge's prompt; the answers in it are read in the layout that the candidates' has."""
+    return replace(prompt, shared=replace(prompt.shared, thinking=thinking))
 
 
 def rubric_criteria(rows: Iterator[Mapping[str, Any]]) -> dict[str, list[Criterion]]:

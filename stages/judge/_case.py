@@ -54,7 +54,7 @@ class Case:
         return (Message("user", self.head + fill(ask, reference=self.reference, **values)),)
 
 
-def answered(candidate: Mapping[str, Any], reads: Reads) -> Answered:
+def answered(candidate: Mapping[str, Any], reads: Reads, thinking: bool = True) -> Answered:
     """The part of a candidate that is judged. What the engine cut off is ill-formed in `content`.
 
     Only an answer without any text is ill-formed when all of it is read.
@@ -62,7 +62,7 @@ def answered(candidate: Mapping[str, Any], reads: Reads) -> Answered:
     name, text = candidate["candidate_id"], candidate["text"]
     if reads == "text":
         return Answered(name, text.strip(), "ok" if text.strip() else "ill_formed:empty")
-    response = parse_response(text, candidate["finish_reason"])
+    response = parse_response(text, candidate["finish_reason"], thinking)
     return Answered(
         name, response.content, "ok" if response.ok else f"ill_formed:{response.status}"
     )
@@ -84,6 +84,9 @@ def make_case(
         reference=" / ".join([question["answer"], *question["aliases"]]),
         rubric=tuple(rubric),
         candidates=tuple(
-            sorted((answered(c, reads) for c in candidates), key=lambda one: one.candidate_id)
+            sorted(
+                (answered(c, reads, item.prompt.thinking) for c in candidates),
+                key=lambda one: one.candidate_id,
+            )
         ),
     )

@@ -42,7 +42,7 @@ def by_terms(
 
 def term_verdict(candidate_id: str, term: Term, sample: Sample) -> Verdict:
     """The value of a term, or the status of what it lacks."""
-    response = parse_response(sample.text, sample.finish_reason)
+    response = parse_response(sample.text, sample.finish_reason, sample.thinking)
     value = sample_value(term, sample, response)
     status = "failed:no_reference" if value is None else row_status(response.status)
     return Verdict(candidate_id, value, status)

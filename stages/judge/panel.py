@@ -101,8 +101,9 @@ def _judgments(config: Config, context: StageContext, candidates: Candidates) ->
         name: judge for name, judge in config.judges.items() if not isinstance(judge, _LANGUAGE)
     }
     asked = {name: judge for name, judge in config.judges.items() if isinstance(judge, _LANGUAGE)}
+    template = load_template(config.prompt)
     if asked:
         rubrics = rubric_criteria(context.read("rubrics"))
-        yield from ask_judges(context, asked, candidates, rubrics)
+        yield from ask_judges(context, asked, candidates, rubrics, template.thinking)
     if terms:
-        yield from by_terms(context, terms, load_template(config.prompt), candidates)
+        yield from by_terms(context, terms, template, candidates)

@@ -62,6 +62,8 @@ class Template:
     joiner: str
     prompt: str
     hash: str
+    thinking: bool = True
+    """Whether it asks for an answer behind the end of a thinking block."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Prompt:
     text: str
     markers: Mapping[str, int]
     hash: str
+    thinking: bool = True
+    """As its template has it."""
 
 
 @cache
@@ -85,12 +89,14 @@ def load_template(name: str) -> Template:
         )
     text = path.read_text(encoding="utf-8")
     raw = yaml.safe_load(text)
-    if set(raw) != {"document", "joiner", "prompt"}:
+    needed = {"document", "joiner", "prompt"}
+    thinking = raw.pop("thinking", True)
+    if set(raw) != needed or not isinstance(thinking, bool):
         raise UserError(
-            f"prompt template {path} has keys {sorted(raw)}",
-            allowed=["document", "joiner", "prompt"],
+            f"prompt template {path} has keys {sorted(raw)}, thinking: {thinking}",
+            allowed=[*sorted(needed), "thinking (true, false)"],
         )
-    return Template(name, raw["document"], raw["joiner"], raw["prompt"], content_id(text))
+    return Template(name, raw["document"], raw["joiner"], raw["prompt"], content_id(text), thinking)
 
 
 def cite(text: str, marker: int) -> str:
@@ -131,7 +137,7 @@ def render_prompt(
         text = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
         )
-    return Prompt(text, markers, content_id(text))
+    return Prompt(text, markers, content_id(text), template.thinking)
 
 
 def count_tokens(tokenizer: Tokenizer, text: str) -> int:

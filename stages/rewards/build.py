@@ -34,6 +34,7 @@ def make_sample(item: Item, text: str, finish_reason: str, entities: Sequence[st
             for chunk_id in question["gold_chunk_ids"]
             if chunk_id in item.prompt.markers
         ),
+        thinking=item.prompt.thinking,
     )
 
 

@@ -4,9 +4,10 @@
 
 Guarantees: `parse_response` never raises, takes time linear in the text, and reads nothing
 before the end-of-thinking tag (LongTraceRL, arXiv 2605.31584: exactly one end tag and a finished
-generation, else there is no content to score). The opening tag is not asked for, since many chat
-templates write it in the prompt. Spaces that a word-level tokenizer puts between marks
-(`[ 3 ]`, `Answer : Paris`) are accepted.
+generation, else there is no content to score). A prompt that asks for no thinking (`thinking:
+false` in its template) has none to end: then the tag may be missing. The opening tag is never
+asked for, since many chat templates write it in the prompt. Spaces that a word-level tokenizer
+puts between marks (`[ 3 ]`, `Answer : Paris`) are accepted.
 """
 
 from __future__ import annotations
@@ -48,8 +49,11 @@ class Response:
         return self.status == "ok"
 
 
-def parse_response(text: str, finish_reason: str) -> Response:
+def parse_response(text: str, finish_reason: str, thinking: bool = True) -> Response:
     """Read `text`, a decoded completion without its end-of-text token.
+
+    Without `thinking` the prompt asked for no thinking block, as suits models that were not trained
+    to write one: all of the text is content, or what follows an end tag if there is one.
 
     `finish_reason` is the engine's: `stop` is a finished text, any other (`length`, `abort`) a
     truncated one. `empty` means that the text, or what follows the thinking, is blank;
@@ -57,20 +61,22 @@ def parse_response(text: str, finish_reason: str) -> Response:
     """
     ends = text.count(THINK_END)
     before, _, content = text.partition(THINK_END)
-    thinking = before.strip().removeprefix(THINK_START).strip()
+    if not ends and not thinking:
+        before, content = "", text
+    thoughts = before.strip().removeprefix(THINK_START).strip()
     if finish_reason != FINISHED:
-        return _ill_formed("truncated", thinking)
+        return _ill_formed("truncated", thoughts)
     if not text.strip():
-        return _ill_formed("empty", thinking)
-    if ends != 1:
-        return _ill_formed("many_think_ends" if ends else "no_think_end", thinking)
+        return _ill_formed("empty", thoughts)
+    if ends > 1 or (thinking and not ends):
+        return _ill_formed("many_think_ends" if ends else "no_think_end", thoughts)
     content = content.strip()
     if not content:
-        return _ill_formed("empty", thinking)
+        return _ill_formed("empty", thoughts)
     answer = _answer(content)
     return Response(
         status="ok" if answer else "no_answer",
-        thinking=thinking,
+        thinking=thoughts,
         content=content,
         answer=answer,
         citations=_citations(content),

@@ -12,7 +12,7 @@ class Sample:
 
     `text` is the decoded completion, `finish_reason` the engine's, `metric` a name of
     `stages.metrics.answers.METRICS`; `gold_citations` are the numbers that the gold documents
-    bear in this rollout's prompt.
+    bear in this rollout's prompt; `thinking` says whether that asked for a thinking block.
     """
 
     question_id: str
@@ -22,6 +22,7 @@ class Sample:
     golds: tuple[str, ...]
     entities: tuple[str, ...]
     gold_citations: tuple[int, ...]
+    thinking: bool = True
 
 
 @dataclass(frozen=True)

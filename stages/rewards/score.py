@@ -48,7 +48,9 @@ def score_group(
     needed = [n for n, term in config.terms.items() if isinstance(term, RewardModelTerm)]
     if needed and reward_model is None:
         raise ValueError(f"the terms {needed} need a reward model and none is given")
-    responses = [parse_response(sample.text, sample.finish_reason) for sample in samples]
+    responses = [
+        parse_response(sample.text, sample.finish_reason, sample.thinking) for sample in samples
+    ]
     raw = _raw(config, samples, responses, reward_model)
     parts = _parts(config, raw, responses)
     return [
@@ -69,14 +71,17 @@ def check_reward(
     """
     if not samples:
         raise ValueError("the dry run needs at least one demonstration")
-    responses = [parse_response(sample.text, sample.finish_reason) for sample in samples]
+    responses = [
+        parse_response(sample.text, sample.finish_reason, sample.thinking) for sample in samples
+    ]
     if not any(response.ok for response in responses):
         statuses = dict(Counter(response.status for response in responses))
         raise UserError(
             f"every gold demonstration is ill-formed: {statuses}; the first ends in "
             f"{samples[0].text[-80:]!r}",
             fix="render demonstrations with the chat template and tokenizer of the policy; the "
-            "completion must hold one </think>, then `Answer: VALUE`, and finish with `stop`",
+            "completion must hold one </think> (none where the prompt's template has `thinking: "
+            "false`), then `Answer: VALUE`, and finish with `stop`",
         )
     raw = _raw(config, samples, responses, reward_model)
     for name, term in config.terms.items():

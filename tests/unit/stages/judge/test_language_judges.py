@@ -110,6 +110,16 @@ def test_the_same_bytes_again_without_a_question(
     assert backend.requests == []
 
 
+def test_answers_without_thinking_are_judged_where_none_was_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_candidates(folder, [(0, "Paris is in France [4]. Answer: Paris", "stop")])
+    use(folder, monkeypatch, reply)
+    for prompt, status in (("plain", "ill_formed:no_think_end"), ("direct", "ok")):
+        ran = run_stage(folder, "judge", {**panel(rubric=RUBRIC), "prompt": prompt})
+        assert [row["status"] for row in ran.rows("judgments")] == [status]
+
+
 def test_all_of_the_text_is_judged_where_asked(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,16 @@ def test_one_row_per_candidate_and_dimension(folder: Path) -> None:
     assert ran.metrics["mean_outcome"] == 0.25
 
 
+def test_a_prompt_that_asks_for_no_thinking(folder: Path) -> None:
+    ids = put_candidates(folder, TEXTS)
+    ran = run_stage(folder, "judge", {**VALUES, "prompt": "direct"})
+    rows = {(row["candidate_id"], row["dimension"]): row for row in ran.rows("judgments")}
+    assert [rows[ids[i], "form"]["status"] for i in range(4)] == [
+        "ok", "ok", "ill_formed:truncated", "ok"
+    ]  # fmt: skip
+    assert rows[ids[3], "outcome"]["value"] == 1.0
+
+
 def test_a_judge_without_reference_gives_a_status_and_no_value(folder: Path) -> None:
     """A question without rubric has no entities to look for."""
     from tests.unit.stages.harness import put

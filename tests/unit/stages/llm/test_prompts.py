@@ -128,6 +128,14 @@ def test_a_template_of_the_users_own(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text('document: "{text}"\njoiner: "\\n"\nprompt: "{context}"\n')
     assert load_template(str(file)).prompt == "{context}"
+    assert load_template(str(file)).thinking
+    file = tmp_path / "silent.yaml"
+    file.write_text('thinking: false\ndocument: "{text}"\njoiner: "\\n"\nprompt: "{context}"\n')
+    assert not render_prompt(load_template(str(file)), "q", []).thinking
+    file = tmp_path / "often.yaml"
+    file.write_text('thinking: often\ndocument: "{text}"\njoiner: "\\n"\nprompt: "{context}"\n')
+    with pytest.raises(UserError, match="thinking: often"):
+        load_template(str(file))
     file = tmp_path / "bad.yaml"
     file.write_text('documents: "{text}"\n')
     with pytest.raises(UserError, match=r"has keys \['documents'\]"):
@@ -137,4 +145,4 @@ def test_a_template_of_the_users_own(tmp_path: Path) -> None:
 def test_an_unknown_template_lists_those_there_are() -> None:
     with pytest.raises(UserError) as caught:
         load_template("plian")
-    assert caught.value.allowed == ["instruct", "plain"]
+    assert caught.value.allowed == ["direct", "instruct", "plain"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,30 @@ def test_a_full_response() -> None:
 )
 def test_status(text: str, reason: str, status: str) -> None:
     assert parse_response(text, reason).status == status
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "status", "content"),
+    [
+        ("A is B [2]. Answer: x", "stop", "ok", "A is B [2]. Answer: x"),
+        ("<think> a </think> Answer: x", "stop", "ok", "Answer: x"),
+        ("a </think> b </think> Answer: x", "stop", "many_think_ends", ""),
+        ("Answer: x", "length", "truncated", ""),
+        (" ", "stop", "empty", ""),
+        ("x", "stop", "no_answer", "x"),
+    ],
+)
+def test_where_no_thinking_was_asked_for(text: str, reason: str, status: str, content: str) -> None:
+    response = parse_response(text, reason, thinking=False)
+    assert (response.status, response.content) == (status, content)
+
+
+@given(ANY_TEXT, REASONS)
+def test_asking_for_no_thinking_only_adds_what_is_read(text: str, reason: str) -> None:
+    asked, without = parse_response(text, reason), parse_response(text, reason, False)
+    assert asked.status == "no_think_end" or replace(asked, thinking="") == replace(
+        without, thinking=""
+    )
 
 
 @pytest.mark.parametrize(

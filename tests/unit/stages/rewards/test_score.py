@@ -27,6 +27,15 @@ def make(
     return dataclasses.replace(sample, **changes)
 
 
+def test_a_response_is_read_as_its_prompt_asked() -> None:
+    outcome = config({"o": {"kind": "outcome"}}, {"kind": "weighted_sum", "weights": {"o": 1.0}})
+    for thinking, value in ((True, 0.0), (False, 1.0)):
+        sample = make(True, text="Answer: Paris", thinking=thinking)
+        assert score_group(outcome, [sample])[0].value == value
+        if not thinking:
+            check_reward(outcome, [sample])
+
+
 def config(terms: dict[str, Any], combine: dict[str, Any]) -> RewardConfig:
     return RewardConfig.model_validate({"terms": terms, "combine": combine})
 
