@@ -6,7 +6,7 @@ The run log (stages/runtime/runlog.py) is read, never written.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +48,10 @@ def predict(
     )
 
 
-def spent(runs: Sequence[Mapping[str, Any]], identity: str) -> Prediction:
-    """What the run that made this result took; unknown if it is not in the log."""
-    same = [run for run in runs if run.get("identity") == identity and run.get("status") == "ok"]
+def spent(runs: Sequence[Mapping[str, Any]], identities: Collection[str]) -> Prediction:
+    """What the run that made a result took, which any of these identities has; unknown if it is
+    not in the log."""
+    same = [run for run in runs if run.get("identity") in identities and run.get("status") == "ok"]
     if not same:
         return Prediction()
     tokens = _tokens(same[-1])

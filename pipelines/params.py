@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -19,13 +20,15 @@ from stages.runtime.params import Params, parse_params
 CONF = Path("conf")
 PARAMS = Path("params.yaml")
 PLUGINS = Path("pipelines/hydra")
+_NO_CHOICE = ("hydra", "conf_digest")
+"""Top keys that nobody sets."""
 
 
 def compose_text(overrides: Sequence[str] = (), root: Path | None = None) -> str:
     """The text of `params.yaml` for these Hydra overrides. Raises `UserError` with the choices."""
     from hydra import compose, initialize_config_dir
     from hydra.core.plugins import Plugins
-    from hydra.errors import HydraException
+    from hydra.errors import HydraException, MissingConfigException
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -46,22 +49,45 @@ def compose_text(overrides: Sequence[str] = (), root: Path | None = None) -> str
             composed = compose(config_name="config", overrides=list(overrides))
         OmegaConf.resolve(composed)
         return str(OmegaConf.to_yaml(composed))
+    except MissingConfigException as error:
+        missing = str(error.missing_cfg_file)
+        if not error.options:
+            raise _cannot_compose(overrides, str(error)) from error
+        raise UserError(
+            f"cannot compose {CONF}/ with {list(overrides)}: there is no '{missing}'",
+            allowed=[str(option) for option in error.options],
+            fix=f"-S {missing.rpartition('/')[0]}=CHOICE (`longline params show` lists all)",
+        ) from error
     except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
         beside = getattr(error.__cause__, "parent_node", None)
         if isinstance(beside, DictConfig):  # a key that is not there, as Hydra finds out
             raise UserError(
                 f"cannot compose {CONF}/ with {list(overrides)}: there is no key "
                 f"'{getattr(error.__cause__, 'full_key', '')}'",
-                allowed=[str(key) for key in beside],
+                allowed=[str(key) for key in beside if key not in _NO_CHOICE],
                 fix="use one of these, or `longline params show` for the groups",
             ) from error
-        raise UserError(
-            f"cannot compose {CONF}/ with {list(overrides) or 'no overrides'}: "
-            f"{str(error).strip()}",
-            fix="`longline params show` lists the groups and their choices",
-        ) from error
+        raise _cannot_compose(overrides, str(error)) from error
     finally:
         sys.path.remove(plugins)
+
+
+def _cannot_compose(overrides: Sequence[str], why: str) -> UserError:
+    """What Hydra refuses, in the words of this project where they are known."""
+    for override in overrides:
+        if "=" not in override and not override.startswith("~"):
+            return UserError(f"'{override}' is no KEY=VALUE", fix=f"-S {override}=VALUE")
+        with suppress(UserError):
+            key, values = sweep(override)
+            if len(values) > 1:
+                return UserError(
+                    f"'{override}' has several values, and a run takes one",
+                    fix=f"-S {key}={values[0]}, or all of them: longline ablate -S {override}",
+                )
+    return UserError(
+        f"cannot compose {CONF}/ with {list(overrides) or 'no overrides'}: {why.strip()}",
+        fix="`longline params show` lists the groups and their choices",
+    )
 
 
 def compose_params(overrides: Sequence[str] = (), root: Path | None = None) -> Params:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pipelines.history import Prediction
 from pipelines.plan import Plan, PlanRow, total
+from pipelines.terminal import terminal
 
 
 def show(plan: Plan) -> None:
     """Print the plan as a table with its summary."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -27,7 +27,7 @@ def show(plan: Plan) -> None:
             f"{row.node.resources.cpus}/{row.node.resources.gpus}",
             Text(why(row), "" if row.runs else "dim"),
         )  # fmt: skip
-    console = Console(highlight=False)
+    console = terminal()
     console.print(table)
     console.print()
     for line in summary(plan):
@@ -40,7 +40,7 @@ def summary(plan: Plan) -> list[str]:
         will: sum(row.outlook.will == will for row in plan.rows)
         for will in ("fresh", "cached", "run")
     }
-    lines = [f"{counts['fresh']} fresh, {counts['cached']} cached, {counts['run']} to run"]
+    lines = [f"{counts['fresh']} fresh, {counts['cached']} restored, {counts['run']} to run"]
     if not plan.running:
         return [*lines, "nothing to compute"]
     if any(not row.outlook.certain for row in plan.running):

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from pipelines.terminal import terminal
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -60,7 +62,6 @@ def _for_json(value: Any) -> Any:
 
 
 def _table(result: duckdb.DuckDBPyRelation, limit: int) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -70,7 +71,7 @@ def _table(result: duckdb.DuckDBPyRelation, limit: int) -> None:
     rows = rows[:limit]
     for row in rows:
         table.add_row(*(escape(_short(value)) for value in row))
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = terminal()
     console.print(table)
     note = f"{len(rows)} rows" + (", and more: raise --limit, or use --format csv" if more else "")
     print(note, file=sys.stderr)

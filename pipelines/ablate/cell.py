@@ -28,6 +28,11 @@ PAGES = Path("reports") / "ablations"
 SMALL = 1 << 20
 
 
+def lock_path(grid: str) -> Path:
+    """The lock that a run of the grid holds, from the project's folder."""
+    return FOLDER / f"{grid}.lock"
+
+
 def workspace_path(root: Path, grid: str, cell: str) -> Path:
     return root / FOLDER / grid / cell
 
@@ -128,7 +133,7 @@ def saved_metrics(root: Path, commit: str, nodes: Nodes) -> dict[str, float]:
             if out == f"reports/{node.name}.json":
                 text = git(root, "show", f"{commit}:{out}", check=False)
                 with suppress(ValueError):
-                    found |= _numbers(json.loads(text), node.name)
+                    found |= numbers(json.loads(text), node.name)
     return found
 
 
@@ -185,12 +190,13 @@ def _share_cache(root: Path, target: Path) -> None:
     config.write()
 
 
-def _numbers(values: Any, prefix: str) -> dict[str, float]:
+def numbers(values: Any, prefix: str) -> dict[str, float]:
+    """The numbers of a metrics file, however deep, as PREFIX.key."""
     if isinstance(values, dict):
         return {
             name: number
             for key, value in values.items()
-            for name, number in _numbers(value, f"{prefix}.{key}").items()
+            for name, number in numbers(value, f"{prefix}.{key}").items()
         }
     if isinstance(values, bool) or not isinstance(values, int | float):
         return {}

@@ -167,7 +167,10 @@ def _checked(grid: Grid) -> Grid:
         )
     for key, values in grid.axes:
         if not values or len(set(values)) < len(values):
-            raise UserError(f"axis {key} has {'no value' if not values else 'a value twice'}")
+            raise UserError(
+                f"axis {key} has {'no value' if not values else 'a value twice'}",
+                fix=f"name each value once: -S {key}=A,B",
+            )
     wrong = {
         key: value
         for key, value in grid.baseline

@@ -11,6 +11,7 @@ from pipelines.ablate.grid import baseline
 from pipelines.ablate.page import FOLDER, write_page
 from pipelines.ablate.planning import CellPlan, GridPlan
 from pipelines.ablate.results import CellResult, Summary, summarise
+from pipelines.ablate.sharing import equal_inputs
 from pipelines.history import spent
 from pipelines.plan import total
 from stages.runtime import runlog
@@ -30,7 +31,8 @@ def cell_results(
 ) -> tuple[CellResult, ...]:
     """What each cell measured, and what its stages took when they ran (whichever cell ran them)."""
     runs = runlog.read(root / runlog.RUN_LOG)
-    return tuple(_result(root, cell, outcomes[cell.cell.name], runs) for cell in plan.cells)
+    equal = equal_inputs(root)
+    return tuple(_result(root, cell, outcomes[cell.cell.name], runs, equal) for cell in plan.cells)
 
 
 def write_outcome(
@@ -62,10 +64,16 @@ def notes(plan: GridPlan) -> list[str]:
     return found
 
 
-def _result(root: Path, cell: CellPlan, outcome: Outcome, runs: list[dict]) -> CellResult:
+def _result(
+    root: Path,
+    cell: CellPlan,
+    outcome: Outcome,
+    runs: list[dict],
+    equal: Mapping[str, tuple[str, ...]],
+) -> CellResult:
     nodes = {row.node.name: row.node for row in cell.plan.rows}
     took = [
-        spent(runs, row.outlook.identity)
+        spent(runs, equal.get(row.outlook.identity, (row.outlook.identity,)))
         for row in cell.plan.rows
         if row.node.name in runlog_stages(runs)
     ]

@@ -11,8 +11,9 @@ def grid_summary(plan: GridPlan) -> list[str]:
     axes = ", ".join(f"{key} ({len(values)})" for key, values in plan.grid.axes)
     lines = [
         f"{plan.grid.name}: {len(plan.cells)} cells over {axes}",
-        f"{plan.demands} stages in all, {plan.demands - plan.wanted} of them cached; "
-        f"{len(plan.executions)} unique executions instead of {plan.wanted}",
+        f"{plan.demands} stages in all, {plan.demands - plan.wanted} of them there; "
+        f"{len(plan.executions)} unique executions"
+        + (f" instead of {plan.wanted}" if len(plan.executions) < plan.wanted else ""),
     ]
     work = plan.work
     if not plan.executions:

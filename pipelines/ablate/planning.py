@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
+from pipelines.ablate.cell import numbers
 from pipelines.ablate.grid import Cell, Grid, cells
 from pipelines.dag.outlook import Will
 from pipelines.history import Prediction
@@ -108,6 +112,22 @@ def check_metrics(plan: GridPlan, metrics: Sequence[str]) -> None:
                 allowed=[f"{name}.KEY" for name in stages],
                 fix="name it as STAGE.key, a number in reports/STAGE.json",
             )
+
+
+def new_metrics(root: Path, plan: GridPlan, metrics: Sequence[str]) -> list[str]:
+    """A line for each metric that its stage did not write in this workspace: right where the grid
+    adds it, and else a slip, which would only show when all cells have run."""
+    found = []
+    for metric in metrics:
+        stage = metric.partition(".")[0]
+        path = root / "reports" / f"{stage}.json"
+        with suppress(OSError, ValueError):
+            known = numbers(json.loads(path.read_text(encoding="utf-8")), stage)
+            if metric not in known:
+                near = difflib.get_close_matches(metric, known, 3) or list(known)[:5]
+                found.append(f"note: no {metric} in {path.relative_to(root)} as it is; it has, "
+                             f"among {len(known)}: {', '.join(near)}")  # fmt: skip
+    return found
 
 
 def _executions(planned: tuple[CellPlan, ...]) -> tuple[Execution, ...]:

@@ -10,10 +10,12 @@ receive the same bytes from upstream (a setting that changed nothing), which onl
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -63,6 +65,28 @@ def contents(workspace: Path, execution: Execution) -> tuple[str, ...]:
     except (OSError, yaml.YAMLError, KeyError, TypeError):
         return execution.key
     return execution.stage, outlook.own, json.dumps(taken, sort_keys=True)
+
+
+NOTES = Path(".longline") / "equal_inputs.jsonl"
+
+
+def note_contents(root: Path, execution: Execution, key: tuple[str, ...]) -> None:
+    """Remember which identity had which contents, for what a restored result once took."""
+    digest = hashlib.sha256("\n".join(key).encode()).hexdigest()[:16]
+    line = json.dumps({"contents": digest, "identity": execution.identity})
+    with (root / NOTES).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def equal_inputs(root: Path) -> Mapping[str, tuple[str, ...]]:
+    """For each identity, all that had the same contents; itself too."""
+    path = root / NOTES
+    together: dict[str, dict[str, None]] = defaultdict(dict)
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        with suppress(ValueError, KeyError, TypeError):  # a line that a crash has cut off
+            entry = json.loads(line)
+            together[entry["contents"]][entry["identity"]] = None
+    return {one: tuple(group) for group in together.values() for one in group}
 
 
 def _touch(out: str, dep: str) -> bool:

@@ -21,6 +21,7 @@ from pipelines.ablate import wording
 from pipelines.ablate.intervals import SEEDS_CAP
 from pipelines.ablate.results import Arm, CellResult, Measure, Summary, seed_of, spell
 from pipelines.report.estimates import count, seconds
+from pipelines.terminal import terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,11 +81,10 @@ def cell_rows(results: Sequence[CellResult]) -> list[tuple[str, ...]]:
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print what differs, a table per metric, what to keep in mind, and what it cost."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    out = console or Console()
+    out = console or terminal()
 
     def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         drawn = Table(title=escape(wording.clean(title)), title_justify="left")

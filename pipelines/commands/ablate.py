@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pipelines.commands.run import Overrides
+from schemas.errors import UserError
 
 
 @click.command()
@@ -37,10 +39,11 @@ def ablate(
     longline ablate reward
     longline ablate -S distractors=random,tiered -S seed.train=0,1,2
     """
-    from pipelines.ablate.cell import start_commit
+    from pipelines.ablate.cell import lock_path, start_commit
     from pipelines.ablate.plan_text import grid_summary
-    from pipelines.ablate.planning import check_metrics, plan_grid
+    from pipelines.ablate.planning import check_metrics, new_metrics, plan_grid
     from pipelines.flow.start import run_on_terminal
+    from pipelines.run.workspace import refuse_if_held
 
     root = Path.cwd()
 
@@ -50,16 +53,18 @@ def ablate(
         return choose_grid(root, grid, overrides, name)
 
     plan = plan_grid(root, choose())
-    check_metrics(plan, metrics or plan.grid.metrics)
+    chosen = metrics or plan.grid.metrics
+    check_metrics(plan, chosen)
     if not only_plan:
         start_commit(root)
-    for line in grid_summary(plan):
+        refuse_if_held(root, lock_path(plan.grid.name))
+    for line in (*grid_summary(plan), *new_metrics(root, plan, chosen)):
         click.echo(line)
     if only_plan:
         click.echo("next: the same without --plan")
         return
-    if plan.executions and not yes:
-        click.confirm("Run it?", default=True, abort=True)
+    if plan.executions and not yes and not _confirmed():
+        raise SystemExit(1)
     done = run_on_terminal(
         "ablation", lambda: None, grid=grid, overrides=list(overrides), name=name,
         metrics=list(metrics), **options,
@@ -68,16 +73,27 @@ def ablate(
     if (folder / "results.csv").exists():
         _show(root, plan, metrics)
         click.echo(f"page: {folder / 'index.html'}")
-        click.echo("next: dvc exp show; dvc exp apply NAME brings a cell into the workspace")
+        click.echo(
+            "next: dvc exp show; dvc exp apply NAME brings a cell into the workspace, and "
+            "`longline report` writes its report"
+        )
     if not done:
         raise SystemExit(1)
+
+
+def _confirmed() -> bool:
+    try:
+        return click.confirm("Run it?", default=True)
+    except click.Abort as error:
+        raise UserError("nobody answered", fix="add -y to run without being asked") from error
 
 
 def _show(root: Path, plan: Any, metrics: tuple[str, ...]) -> None:
     from pipelines.ablate.outcome import saved_summary
     from pipelines.ablate.tables import print_summary
 
-    print_summary(saved_summary(root, plan, list(metrics) or list(plan.grid.metrics)))
+    with suppress(UserError):  # no cell has such a metric: the run has said so
+        print_summary(saved_summary(root, plan, list(metrics) or list(plan.grid.metrics)))
 
 
 def _grids() -> list[str]:

@@ -72,6 +72,10 @@ def run(stages: tuple[str, ...], overrides: tuple[str, ...], **options: Any) -> 
     """
     from pipelines.flow.start import run_on_terminal
     from pipelines.plan import make_plan
+    from pipelines.run.workspace import refuse_if_held
+
+    if not options["wait"]:
+        refuse_if_held(Path.cwd())
 
     def check() -> None:
         make_plan(Path.cwd(), stages, overrides, options["force"])

@@ -29,7 +29,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field
 
 from pipelines.ablate.cell import (
-    FOLDER,
+    lock_path,
     make_workspace,
     remove_workspaces,
     save_experiment,
@@ -41,7 +41,7 @@ from pipelines.ablate.grid import choose_grid
 from pipelines.ablate.outcome import Outcome, write_outcome
 from pipelines.ablate.plan_text import grid_summary
 from pipelines.ablate.planning import CellPlan, Execution, GridPlan, check_metrics, plan_grid
-from pipelines.ablate.sharing import Turns, contents
+from pipelines.ablate.sharing import Turns, contents, note_contents
 from pipelines.dag.nodes import Resources, ancestors
 from pipelines.flow.artifacts import set_progress, show_markdown, show_report, start_progress
 from pipelines.flow.pipeline import flow_run_id
@@ -125,7 +125,7 @@ def ablation(
             stop_when_cancelled(flow_run_id(), stopping),
             hold_workspace(
                 root, f"longline ablate {chosen.name}", False, logger.info, stopping,
-                lock=FOLDER / f"{chosen.name}.lock",
+                lock=lock_path(chosen.name),
             ) as lock,
         ):  # fmt: skip
             plan = plan_grid(root, chosen)
@@ -220,8 +220,9 @@ def _settle(run: AblationRun, execution: Execution) -> tuple[str, State[Any]]:
 
     with run.pool.take(Resources(cpus=1), 0.0, run.stopping):
         place = _ready(run, execution.owner, execution.stage, say)
+    key = contents(place.path, execution)
     with (
-        run.turns.take(contents(place.path, execution), run.stopping),
+        run.turns.take(key, run.stopping),
         run.pool.take(node.resources, 0.0, run.stopping) as gpus,
     ):
         environment = {
@@ -236,6 +237,7 @@ def _settle(run: AblationRun, execution: Execution) -> tuple[str, State[Any]]:
             held=run.held,
         )  # fmt: skip
         place.present.add(execution.stage)
+        note_contents(run.root, execution, key)
     return done.how, Completed(
         name="Completed" if done.how == "ran" else done.how.capitalize(),
         message=f"{done.how} in {done.seconds:.1f} s, for {len(execution.needed_by)} cells",

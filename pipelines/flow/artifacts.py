@@ -31,6 +31,8 @@ from pipelines.plan import Plan
 from pipelines.plan_text import markdown
 
 MOST_ROWS = 100
+_FOLDERS = ("reports", "plots")
+"""Left out of the names of artifacts."""
 
 
 def _shown(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,7 +77,8 @@ def show_metrics(root: Path, node: Node) -> None:
     for out in node.outs:
         path = root / out
         kind = "metrics" if path.suffix == ".json" else "curves"
-        key = artifact_key(f"{path.stem}-{kind}")
+        names = [part for part in Path(out).with_suffix("").parts if part not in _FOLDERS]
+        key = artifact_key("-".join([*names, kind]))
         description = f"{out} of stage {node.name}"
         if path.suffix == ".json" and path.is_file():
             values = flat(json.loads(path.read_text(encoding="utf-8")))

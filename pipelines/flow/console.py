@@ -27,5 +27,7 @@ def log_to_terminal() -> None:
     own = logging.getLogger("prefect.longline")
     own.handlers, own.propagate = [handler], False
     logging.getLogger("prefect").setLevel(logging.ERROR)
+    for name in ("EventsWorker", "APILogWorker"):  # say so when they send for some seconds
+        logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("prefect.flow_runs", "prefect.task_runs", "prefect.longline"):
         logging.getLogger(name).setLevel(logging.INFO)

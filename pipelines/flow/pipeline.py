@@ -185,8 +185,9 @@ def _report(run: Run, changed: bool) -> None:
         except (StageFailed, StageStopped) as error:
             logger.warning("no report: %s; `longline report` shows why", error)
             return
+    else:
+        logger.info("report: %s", index)
     show_report(index, "the report of this run")
-    logger.info("report: %s", index)
 
 
 def _secrets(blocks: Mapping[str, str]) -> dict[str, str]:

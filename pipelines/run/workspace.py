@@ -49,6 +49,29 @@ def hold_workspace(
         os.close(descriptor)
 
 
+def refuse_if_held(root: Path, lock: Path = LOCK) -> None:
+    """Refuse at once where a living run holds the workspace, before anything is started for
+    another. Only `hold_workspace` holds it."""
+    path = root / lock
+    if path.exists():
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            entry = _entry(descriptor)
+            if _alive(entry.get("pid")):  # one that has died is about to let go
+                raise _refusal(entry) from None
+        finally:
+            os.close(descriptor)
+
+
+def _refusal(entry: dict[str, object]) -> UserError:
+    return UserError(
+        f"this workspace is in use by {_name(entry)}",
+        fix="wait until it ends (`longline run --wait` does), or stop it first",
+    )
+
+
 def drop_stale_rwlock(root: Path) -> bool:
     """Remove DVC's list of paths in use if none of the processes in it is a DVC process any more.
 
@@ -80,22 +103,6 @@ def _runs_dvc(pid: int) -> bool:
         return False
 
 
-def holder(root: Path) -> str | None:
-    """Who runs in the workspace now; None if nobody does."""
-    path = root / LOCK
-    if not path.exists():
-        return None
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _name(_entry(descriptor))
-    else:
-        return None
-    finally:
-        os.close(descriptor)
-
-
 def _acquire(
     descriptor: int, wait: bool, say: Callable[[str], None], stopping: threading.Event | None
 ) -> None:
@@ -108,10 +115,7 @@ def _acquire(
             entry = _entry(descriptor)
             died = not _alive(entry.get("pid"))
             if not wait and not (died and time.monotonic() - started < PATIENCE):
-                raise UserError(
-                    f"this workspace is in use by {_name(entry)}",
-                    fix="wait until it ends (`longline run --wait` does), or stop it first",
-                ) from None
+                raise _refusal(entry) from None
             if not said:
                 said = True
                 say(f"waiting for {_name(entry)}" + (", which is being stopped" if died else ""))

@@ -72,7 +72,7 @@ def test_the_plan_runs_nothing(plain: Grids) -> None:
     result = planned(plain, *ARMS, *SEEDS, *METRIC, "--plan")
     assert result.stdout.splitlines()[:3] == [
         "distractors-train: 4 cells over distractors (2), seed.train (2)",
-        "12 stages in all, 0 of them cached; 7 unique executions instead of 12",
+        "12 stages in all, 0 of them there; 7 unique executions instead of 12",
         "to run: base x1, data x2, train x4",
     ]
     assert not plain.executions() and not plain.experiments()

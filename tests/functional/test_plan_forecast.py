@@ -112,7 +112,7 @@ def test_what_does_not_run_takes_nothing(unrun: Project, forks: Forks) -> None:
     assert (plan["will_run"], plan["critical_path"], plan["predicted_seconds"]) == ([], [], 0)
     assert plan["gpus"] == 0
     text = longline(unrun, "plan").output
-    assert "4 fresh, 1 cached, 0 to run\nnothing to compute\nnext: longline report" in text
+    assert "4 fresh, 1 restored, 0 to run\nnothing to compute\nnext: longline report" in text
 
 
 def test_gpus_are_those_that_run(unrun: Project, forks: Forks) -> None:

@@ -99,7 +99,7 @@ class TestFirst:
         assert "LONGLINE_TEST_TOKEN" not in tasks["left"].log
         assert "git add" not in first.record.log
         assert "join         | LONGLINE_TEST_TOKEN is [secret]" in first.output
-        assert "longline     | 0 fresh, 0 cached, 5 to run" in first.output
+        assert "longline     | 0 fresh, 0 restored, 5 to run" in first.output
         assert "completed: 5 ran" in first.output
 
     def test_artifacts(self, first: Ran) -> None:

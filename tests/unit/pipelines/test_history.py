@@ -37,4 +37,4 @@ def test_tokens_are_those_of_a_run_without_kept_answers(
 
 
 def test_what_was_spent_is_what_was_spent() -> None:
-    assert spent([run(0, 0.0, asked=0, kept=10)], "i").tokens == 0
+    assert spent([run(0, 0.0, asked=0, kept=10)], ("other", "i")).tokens == 0

@@ -153,6 +153,23 @@ def test_a_nonsense_override(workspace: Path, override: str, told: list[str]) ->
     compose_text()  # Hydra is left as it was
 
 
+@pytest.mark.parametrize(
+    ("override", "message", "fix"),
+    [
+        ("seed.train=0,1", "several values", "longline ablate -S seed.train=0,1"),
+        ("seed.train", "no KEY=VALUE", "-S seed.train=VALUE"),
+        ("profile=smok", "there is no 'profile/smok'", "-S profile=CHOICE"),
+    ],
+)
+def test_a_slip_is_told_without_hydras_own_words(
+    workspace: Path, override: str, message: str, fix: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        compose_text([override])
+    assert message in caught.value.message and fix in (caught.value.fix or "")
+    assert "hydra" not in str(caught.value).lower() and "multirun" not in str(caught.value)
+
+
 def test_a_broken_file_in_conf(workspace: Path) -> None:
     (workspace / "conf/judge/panel.yaml").write_text("kind: [")
     with pytest.raises(UserError, match="cannot compose conf/") as caught:
