@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stages.runtime.layout import STAGES
+
+if TYPE_CHECKING:
+    from pipelines.plan import Plan
 
 Stages = click.argument(
     "stages",
@@ -64,13 +67,15 @@ def run(stages: tuple[str, ...], overrides: tuple[str, ...], **options: Any) -> 
     """Bring STAGES (default: all) up to date as a Prefect flow, in parallel where possible.
 
     conf/ is composed with the overrides, and params.yaml records what was run. Uses the Prefect
-    server that PREFECT_API_URL names, or a temporary one. Ctrl-C stops it; run again to go on.
+    server that PREFECT_API_URL names, or a temporary one, unless there is nothing to do. Ctrl-C
+    stops it; run again to go on.
 
     \b
     longline run
     longline run distractors -S distractors=random
     """
-    from pipelines.flow.start import run_on_terminal
+    from pipelines.dag.outlook import Will
+    from pipelines.flow.start import names_server, run_on_terminal
     from pipelines.plan import make_plan
     from pipelines.run.workspace import refuse_if_held
 
@@ -78,8 +83,39 @@ def run(stages: tuple[str, ...], overrides: tuple[str, ...], **options: Any) -> 
         refuse_if_held(Path.cwd())
 
     def check() -> None:
-        make_plan(Path.cwd(), stages, overrides, options["force"])
+        made = make_plan(Path.cwd(), stages, overrides, options["force"])
+        if all(row.outlook.will is Will.FRESH for row in made.rows) and not names_server():
+            raise _NothingToDo(made)
 
     targets, chosen = list(stages), list(overrides)
-    if not run_on_terminal("pipeline", check, targets=targets, overrides=chosen, **options):
-        raise SystemExit(1)
+    try:
+        done = run_on_terminal("pipeline", check, targets=targets, overrides=chosen, **options)
+    except _NothingToDo as nothing:
+        _leave_as_it_is(nothing.plan, options["wait"], options["report"])
+    else:
+        if not done:
+            raise SystemExit(1)
+
+
+class _NothingToDo(Exception):
+    """Every stage is fresh, and no server is there to be told: none is started for that."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+
+def _leave_as_it_is(plan: Plan, wait: bool, report: bool) -> None:
+    """As a flow that runs nothing leaves it: params.yaml, and a report where there is none."""
+    from pipelines.params import replace_params
+    from pipelines.plan_text import summary
+    from pipelines.report.build import write_report
+    from pipelines.run.workspace import hold_workspace
+
+    root = Path.cwd()
+    with hold_workspace(root, "longline run", wait, lambda line: click.echo(line, err=True)):
+        replace_params(root, plan.params)
+        if report and not (root / "reports" / "index.html").exists():
+            click.echo(f"report: {write_report(root)}", err=True)
+    for line in summary(plan):
+        click.echo(line, err=True)
+    click.echo(f"completed: {len(plan.rows)} fresh", err=True)

@@ -27,6 +27,7 @@ def prefect_api(say: Callable[[str], None], meanwhile: Callable[[], object]) -> 
     from pipelines.flow.server import temporary_server
 
     with temporary_server() as server:
+        meanwhile()
         from prefect.settings import (
             PREFECT_API_URL,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
@@ -36,7 +37,6 @@ def prefect_api(say: Callable[[str], None], meanwhile: Callable[[], object]) -> 
         import pipelines.flow.ablation
         import pipelines.flow.pipeline  # noqa: F401 - slow, so while the server boots
 
-        meanwhile()
         if url := PREFECT_API_URL.value():  # the active profile names one after all
             check_reachable(url)
             yield
@@ -51,6 +51,15 @@ def prefect_api(say: Callable[[str], None], meanwhile: Callable[[], object]) -> 
                 yield
             finally:
                 _send_everything()
+
+
+def names_server() -> bool:
+    """Whether the environment or Prefect's active profile names a server."""
+    if os.environ.get("PREFECT_API_URL"):
+        return True
+    from prefect.settings import PREFECT_API_URL
+
+    return bool(PREFECT_API_URL.value())
 
 
 def check_reachable(url: str) -> None:

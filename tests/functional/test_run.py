@@ -156,11 +156,17 @@ class TestThird:
 def test_without_a_server_one_is_started_and_ended(third: Ran, whole: Project) -> None:
     environment = {**whole.environment}
     del environment["PREFECT_API_URL"]
-    running = Project(whole.path, environment).start("run", "--no-report")
+    alone = Project(whole.path, environment)
+    running = alone.start("run", "--no-report")
+    said = running.wait()
+    assert "completed: 5 fresh" in said and "watch it at" not in said  # none for nothing
+    assert running.left() == {} and whole.status() == {}
+
+    running = alone.start("run", "--no-report", "-S", "distractors.seed=8")
     said = running.wait()
     assert "watch it at http://127.0.0.1:" in said
-    assert "completed: 5 fresh" in said
-    assert running.left() == {}
+    assert re.search(r"completed: \d fresh, [1-9] ran", said)
+    assert running.left() == {} and whole.status() == {}
 
 
 def test_a_server_that_is_not_there(whole: Project) -> None:
