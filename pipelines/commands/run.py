@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schemas.errors import UserError
 from stages.runtime.layout import STAGES
 
 if TYPE_CHECKING:
@@ -84,14 +85,16 @@ def run(stages: tuple[str, ...], overrides: tuple[str, ...], **options: Any) -> 
 
     def check() -> None:
         made = make_plan(Path.cwd(), stages, overrides, options["force"])
-        if all(row.outlook.will is Will.FRESH for row in made.rows) and not names_server():
+        fresh = all(row.outlook.will is Will.FRESH for row in made.rows)
+        # Behind another run that is waited for, nothing is known yet.
+        if fresh and not options["wait"] and not names_server():
             raise _NothingToDo(made)
 
     targets, chosen = list(stages), list(overrides)
     try:
         done = run_on_terminal("pipeline", check, targets=targets, overrides=chosen, **options)
     except _NothingToDo as nothing:
-        _leave_as_it_is(nothing.plan, options["wait"], options["report"])
+        _leave_as_it_is(nothing.plan, options["report"])
     else:
         if not done:
             raise SystemExit(1)
@@ -104,7 +107,7 @@ class _NothingToDo(Exception):
         self.plan = plan
 
 
-def _leave_as_it_is(plan: Plan, wait: bool, report: bool) -> None:
+def _leave_as_it_is(plan: Plan, report: bool) -> None:
     """As a flow that runs nothing leaves it: params.yaml, and a report where there is none."""
     from pipelines.params import replace_params
     from pipelines.plan_text import summary
@@ -112,10 +115,13 @@ def _leave_as_it_is(plan: Plan, wait: bool, report: bool) -> None:
     from pipelines.run.workspace import hold_workspace
 
     root = Path.cwd()
-    with hold_workspace(root, "longline run", wait, lambda line: click.echo(line, err=True)):
+    with hold_workspace(root, "longline run", False, lambda line: click.echo(line, err=True)):
         replace_params(root, plan.params)
         if report and not (root / "reports" / "index.html").exists():
-            click.echo(f"report: {write_report(root)}", err=True)
+            try:
+                click.echo(f"report: {write_report(root)}", err=True)
+            except UserError as error:  # a report never fails a run
+                click.echo(f"no report: {error}", err=True)
     for line in summary(plan):
         click.echo(line, err=True)
     click.echo(f"completed: {len(plan.rows)} fresh", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,22 @@ def test_no_is_an_answer(plain: Grids) -> None:
     result = planned(plain, *ARMS, *METRIC, answer="n\n", status=1)
     assert "Run it?" in result.output
     assert not plain.executions() and not plain.experiments()
+
+
+def test_nobody_answers(plain: Grids) -> None:
+    result = planned(plain, *ARMS, *METRIC, status=1)
+    assert "error: nobody answered" in result.stderr and "-y" in result.stderr
+    assert not plain.executions()
+
+
+def test_a_slip_in_a_metric_shows_beforehand(plain: Grids, tmp_path: Path) -> None:
+    grids = copy_grids(plain, tmp_path / "project")
+    assert "note:" not in planned(grids, *ARMS, "--metric", "train.valu", "--plan").stdout
+    grids.project.write("reports/train.json", json.dumps({"value": 1.0, "part": {"inputs": 2}}))
+    said = planned(grids, *ARMS, "--metric", "train.valu", "--plan").stdout
+    assert "note: no train.valu in reports/train.json as it is" in said and "train.value" in said
+    for metric in ("train.value", "train.part.inputs"):
+        assert "note:" not in planned(grids, *ARMS, "--metric", metric, "--plan").stdout
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / FOLDER).glob("*.yaml")))
