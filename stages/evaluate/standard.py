@@ -31,7 +31,7 @@ from stages.llm.request import Request, Sampling
 from stages.llm.reward_model import load_reward_model, score, sequence
 from stages.llm.tokenizer import load_tokenizer
 from stages.rewards.build import entities_by_question, make_sample, row_status
-from stages.rewards.response import parse_response
+from stages.rewards.sample import sample_response
 from stages.rewards.score import score_group
 from stages.rewards.spec import RewardConfig, RewardModelTerm
 from stages.runtime.context import StageContext
@@ -300,8 +300,7 @@ def answer_rows(
         for number, sample, reward in zip(
             come, samples, score_group(config.reward, samples), strict=True
         ):
-            response = parse_response(sample.text, sample.finish_reason, sample.thinking)
-            status = row_status(response.status)
+            status = row_status(sample_response(sample).status)
             values[number] = [
                 (measure, value, status if value is not None else f"failed:{measure}")
                 for measure, value in (("reward", reward.value), *reward.raw.items())

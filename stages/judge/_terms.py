@@ -9,8 +9,7 @@ from stages.judge._verdict import Verdict
 from stages.llm.library import items
 from stages.llm.prompts import Template
 from stages.rewards.build import entities_by_question, make_sample, row_status
-from stages.rewards.response import parse_response
-from stages.rewards.sample import Sample
+from stages.rewards.sample import Sample, sample_response
 from stages.rewards.spec import CitationTerm, EntityRecallTerm, FormatTerm, OutcomeTerm
 from stages.rewards.terms import sample_value
 from stages.runtime.context import StageContext
@@ -42,7 +41,7 @@ def by_terms(
 
 def term_verdict(candidate_id: str, term: Term, sample: Sample) -> Verdict:
     """The value of a term, or the status of what it lacks."""
-    response = parse_response(sample.text, sample.finish_reason, sample.thinking)
+    response = sample_response(sample)
     value = sample_value(term, sample, response)
     status = "failed:no_reference" if value is None else row_status(response.status)
     return Verdict(candidate_id, value, status)

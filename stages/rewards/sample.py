@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stages.rewards.response import Response, parse_response
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -23,6 +25,11 @@ class Sample:
     entities: tuple[str, ...]
     gold_citations: tuple[int, ...]
     thinking: bool = True
+
+
+def sample_response(sample: Sample) -> Response:
+    """The response of a sample, read in the layout that its prompt asked for."""
+    return parse_response(sample.text, sample.finish_reason, sample.thinking)
 
 
 @dataclass(frozen=True)

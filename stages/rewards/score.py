@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from schemas.errors import UserError
 from stages.rewards.citation import longrlvr_reward
 from stages.rewards.combine import positive_only, weighted_sum
-from stages.rewards.response import Response, parse_response
-from stages.rewards.sample import Reward, RewardModel, Sample
+from stages.rewards.response import Response
+from stages.rewards.sample import Reward, RewardModel, Sample, sample_response
 from stages.rewards.spec import (
     EntityRecallTerm,
     LongRLVR,
@@ -48,9 +48,7 @@ def score_group(
     needed = [n for n, term in config.terms.items() if isinstance(term, RewardModelTerm)]
     if needed and reward_model is None:
         raise ValueError(f"the terms {needed} need a reward model and none is given")
-    responses = [
-        parse_response(sample.text, sample.finish_reason, sample.thinking) for sample in samples
-    ]
+    responses = [sample_response(sample) for sample in samples]
     raw = _raw(config, samples, responses, reward_model)
     parts = _parts(config, raw, responses)
     return [
@@ -71,9 +69,7 @@ def check_reward(
     """
     if not samples:
         raise ValueError("the dry run needs at least one demonstration")
-    responses = [
-        parse_response(sample.text, sample.finish_reason, sample.thinking) for sample in samples
-    ]
+    responses = [sample_response(sample) for sample in samples]
     if not any(response.ok for response in responses):
         statuses = dict(Counter(response.status for response in responses))
         raise UserError(
