@@ -84,7 +84,7 @@ def test_a_changed_conf_stops_with_the_fix(copy_of_finished: Repository) -> None
     assert "longline params compose" in stale.stderr
     assert stages_run(stale.stdout) == {"params"}
     copy_of_finished.run(sys.executable, "-m", "pipelines.cli", "params", "compose")
-    mended = copy_of_finished.run("dvc", "repro", "preferences")
+    mended = copy_of_finished.run("dvc", "repro", "params", "preferences")
     assert stages_run(mended.stdout) == {"params", "preferences"}
 
 
