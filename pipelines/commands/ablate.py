@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def ablate(
     )  # fmt: skip
     folder = root / "reports" / "ablations" / plan.grid.name
     if (folder / "results.csv").exists():
-        _show(root, plan, metrics)
+        _show(root, plan, chosen)
         click.echo(f"page: {folder / 'index.html'}")
         click.echo(
             "next: dvc exp show; dvc exp apply NAME brings a cell into the workspace, and "
@@ -88,12 +89,12 @@ def _confirmed() -> bool:
         raise UserError("nobody answered", fix="add -y to run without being asked") from error
 
 
-def _show(root: Path, plan: Any, metrics: tuple[str, ...]) -> None:
+def _show(root: Path, plan: Any, metrics: Sequence[str]) -> None:
     from pipelines.ablate.outcome import saved_summary
     from pipelines.ablate.tables import print_summary
 
     with suppress(UserError):  # no cell has such a metric: the run has said so
-        print_summary(saved_summary(root, plan, list(metrics) or list(plan.grid.metrics)))
+        print_summary(saved_summary(root, plan, metrics))
 
 
 def _grids() -> list[str]:
