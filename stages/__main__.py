@@ -8,6 +8,7 @@ Longline.
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import sys
@@ -97,6 +98,14 @@ def check_params(params: Params) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    try:
+        return answer(arguments)
+    finally:
+        gc.freeze()  # the interpreter's last collection would cost as much as a small stage
+
+
+def answer(arguments: list[str]) -> int:
+    """Run the stage that is named; what went wrong is said on stderr."""
     # Spinning threads of OpenMP slow training tenfold when another process wants a core.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     debug = "--debug" in arguments or os.environ.get("LONGLINE_DEBUG") == "1"
@@ -124,4 +133,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # What a stage imports (torch, Great Expectations) is a million objects that stay: with the
+    # default of 700 new ones they are walked again and again while they load.
+    gc.set_threshold(50_000, 20, 20)
     sys.exit(main(sys.argv[1:]))

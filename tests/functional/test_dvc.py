@@ -12,12 +12,6 @@ from pipelines.report.integrity import checks
 from stages.runtime.layout import STAGES, dataset_path, metrics_path, model_path, plot_path
 from tests.repository import Repository
 
-DOWNSTREAM_OF_DISTRACTORS = {
-    "distractors", "warmup", "candidates", "judge", "preferences", "reward_model", "policy",
-    "evaluate",
-}  # fmt: skip
-
-
 def stages_run(output: str) -> set[str]:
     return set(re.findall(r"Running stage '(\w+)'", output))
 
@@ -42,17 +36,19 @@ def test_a_second_repro_does_nothing(finished: Repository) -> None:
 
 
 def test_an_experiment_runs_what_depends_on_the_change(copy_of_finished: Repository) -> None:
-    before = (copy_of_finished.path / "data/questions/_meta.json").read_bytes()
-    done = copy_of_finished.run("dvc", "exp", "run", "-n", "random", "-S", "distractors=random")
-    assert stages_run(done.stdout) == DOWNSTREAM_OF_DISTRACTORS
-    assert (copy_of_finished.path / "data/questions/_meta.json").read_bytes() == before
-    roles = copy_of_finished.run(
+    before = (copy_of_finished.path / "data/judgments/_meta.json").read_bytes()
+    done = copy_of_finished.run(
+        "dvc", "exp", "run", "-n", "wide", "-S", "preferences.min_margin=0.2"
+    )  # fmt: skip
+    assert stages_run(done.stdout) == {"preferences", "reward_model", "evaluate"}
+    assert (copy_of_finished.path / "data/judgments/_meta.json").read_bytes() == before
+    margins = copy_of_finished.run(
         sys.executable, "-m", "pipelines.cli", "sql", "--format", "json",
-        "select distinct unnest(documents).role as role from contexts",
+        "select min(margin) as least from preferences",
     ).stdout  # fmt: skip
-    assert {json.loads(line)["role"] for line in roles.splitlines()} == {"gold", "filler"}
+    assert json.loads(margins)["least"] >= 0.2
     shown = json.loads(copy_of_finished.run("dvc", "exp", "show", "--json").stdout)
-    assert "random" in json.dumps(shown)
+    assert "wide" in json.dumps(shown)
 
 
 def test_the_runtime_changes_no_result(copy_of_finished: Repository) -> None:

@@ -24,15 +24,15 @@ def fingerprint(folder: Path) -> str:
 
 def test_kill_at_random_moments(copy_of_finished: Repository) -> None:
     repository = copy_of_finished
-    old = fingerprint(repository.path / "data/contexts")
+    old = fingerprint(repository.path / "data/questions")
     params = repository.path / "params.yaml"
     values = yaml.safe_load(params.read_text(encoding="utf-8"))
-    values["distractors"]["seed"] = 7
+    values["synthesize"]["seed"] = 7
     params.write_text(yaml.safe_dump(values), encoding="utf-8")
 
     def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "stages", "distractors"],
+            [sys.executable, "-m", "stages", "synthesize"],
             cwd=repository.path, env=repository.environment, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -40,11 +40,11 @@ def test_kill_at_random_moments(copy_of_finished: Repository) -> None:
     process = start()
     assert process.wait() == 0
     whole = time.monotonic() - started
-    new = fingerprint(repository.path / "data/contexts")
+    new = fingerprint(repository.path / "data/questions")
     assert new != old
 
     generator = random.Random(0)
-    values["distractors"]["seed"] = 8
+    values["synthesize"]["seed"] = 8
     params.write_text(yaml.safe_dump(values), encoding="utf-8")
     killed = 0
     seen = {new}
@@ -55,9 +55,9 @@ def test_kill_at_random_moments(copy_of_finished: Repository) -> None:
             process.send_signal(signal.SIGKILL)
             killed += 1
         process.wait()
-        seen.add(fingerprint(repository.path / "data/contexts"))
+        seen.add(fingerprint(repository.path / "data/questions"))
     assert killed
     assert start().wait() == 0
-    last = fingerprint(repository.path / "data/contexts")
+    last = fingerprint(repository.path / "data/questions")
     assert seen <= {new, last}
-    assert not list((repository.path / ".work").glob("distractors-*"))
+    assert not list((repository.path / ".work").glob("synthesize-*"))
