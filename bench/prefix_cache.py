@@ -42,7 +42,7 @@ def main() -> None:
     chosen = engine.settings(kv_cache_gib=given.cache_gib, max_model_len=8192, max_num_seqs=32)
     _, backend = engine.start(chosen)
     texts = engine.documents(
-        given.documents, given.shortest, given.longest, backend.tokenizer, seed=0
+        given.documents, given.shortest, given.longest, backend.encoder.tokenizer, seed=0
     )
     requests = [
         Request(f"{d}/{n}", (Message("user", prompt),), group=str(d))

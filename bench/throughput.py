@@ -31,7 +31,7 @@ def main() -> None:
     given = parser.parse_args()
     chosen = engine.settings(kv_cache_gib=1.0, max_model_len=2048, max_num_seqs=16)
     bare, backend = engine.start(chosen)
-    texts = engine.documents(given.prompts, 100, 400, backend.tokenizer, seed=0)
+    texts = engine.documents(given.prompts, 100, 400, backend.encoder.tokenizer, seed=0)
     asked = [f"{text}\n\nWhich of these places lie near each other?" for text in texts]
     sides = {"vllm.LLM.chat": [], "layer": []}  # type: dict[str, list[float]]
     for number in range(given.rounds + 1):

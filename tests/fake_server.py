@@ -154,6 +154,8 @@ class Handler(BaseHTTPRequestHandler):
     def response(self, body: dict[str, Any]) -> dict[str, Any]:
         if "prompt_logprobs" in body:
             return self.scores(body)
+        if "logprobs" in body:
+            return self.echo(body) if body.get("echo") else self.likeliest(body)
         prompt, seed = prompt_of(body), body["seed"]
         schema = "response_format" in body
         text, reason, refusal = good_text(prompt, seed, schema), "stop", None
@@ -191,6 +193,26 @@ class Handler(BaseHTTPRequestHandler):
         choice = {"index": 0, "text": "x", "finish_reason": "length", "prompt_logprobs": found}
         usage = {"prompt_tokens": len(tokens), "completion_tokens": 1}
         return {"choices": [choice], "usage": usage}
+
+    def likeliest(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The even tokens below 40 are the likeliest, always."""
+        assert body["return_tokens_as_token_ids"] and body["logprobs"] == 20
+        top = {f"token_id:{token}": -token / 1000 for token in range(0, 40, 2)}
+        choice = {"index": 0, "text": "x", "finish_reason": "length",
+                  "logprobs": {"top_logprobs": [top]}}  # fmt: skip
+        usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": 1}
+        return {"choices": [choice], "usage": usage}
+
+    def echo(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A token is a character, or two of the same."""
+        text, offsets = body["prompt"], [0]
+        for at in range(1, len(text)):
+            if text[at] != text[at - 1] or at - offsets[-1] == 2:
+                offsets.append(at)
+        values = [None, *(-ord(text[at]) / 1000 for at in offsets[1:])]
+        choice = {"index": 0, "text": text + "x", "finish_reason": "length", "logprobs": {
+            "token_logprobs": [*values, -1.0], "text_offset": [*offsets, len(text)]}}  # fmt: skip
+        return {"choices": [choice], "usage": {"prompt_tokens": len(offsets)}}
 
     def reply(self, code: int, value: Any, headers: dict[str, str] | None = None) -> None:
         self.reply_bytes(code, json.dumps(value).encode(), headers)

@@ -13,6 +13,7 @@ failures than `runtime.llm.max_failed` allows end the stage.
 from __future__ import annotations
 
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -28,7 +29,7 @@ from stages.llm.backends.protocol import Backend
 from stages.llm.counts import Counts
 from stages.llm.identity import model_id, request_key
 from stages.llm.model import Model
-from stages.llm.order import new_shares, ordered, windows
+from stages.llm.order import new_shares, ordered, prompt_text, windows
 from stages.llm.packaged import model_folder
 from stages.llm.request import Request, Sampling
 from stages.llm.store import KEPT, Entry, Store, store_folder
@@ -219,7 +220,9 @@ class _Call:
     ) -> Iterator[tuple[str, Answer]]:
         """Ask the model for what the store lacks, by key; keep each answer as it arrives."""
         backend = self.model.backend()
-        too_long = dict(self.too_long(backend, missing))
+        encoded = backend.encode(list(missing.values()))
+        tokens = None if encoded is None else dict(zip(missing, encoded, strict=True))
+        too_long = {} if tokens is None else dict(self.too_long(backend.window, tokens))
         if len(too_long) > self.model.settings.max_failed * of and not repairing:
             named = {missing[key].id: answer for key, answer in too_long.items()}
             self.model._check(named, self.complete, of)
@@ -228,7 +231,8 @@ class _Call:
         if not work:
             return
         keys = {request.id: key for key, request in missing.items()}
-        shares = dict(zip((r.id for r in work), new_shares(work), strict=True))
+        prompts = [prompt_text(r) if tokens is None else tokens[keys[r.id]] for r in work]
+        shares = dict(zip((r.id for r in work), new_shares(prompts), strict=True))
         source = (
             backend.score(work) if self.sampling is None else backend.generate(work, self.sampling)
         )
@@ -261,23 +265,14 @@ class _Call:
         return self.model.store.get([key]).get(key, answer)
 
     def too_long(
-        self, backend: Backend, missing: dict[str, Request]
+        self, window: int | None, tokens: dict[str, array[int]]
     ) -> Iterator[tuple[str, Answer]]:
         """The requests that do not fit the model's window, before any of them is sent."""
-        window = backend.window
-        if window is None:
-            return
         room = 0 if self.sampling is None else self.sampling.max_new_tokens
-        for key, request in missing.items():
-            tokens = backend.count_tokens(request)
-            if tokens is not None and tokens + room > window:
-                yield (
-                    key,
-                    Answer(
-                        "too_long",
-                        detail=f"{tokens} tokens and {room} for the answer; the window is {window}",
-                    ),
-                )
+        for key, prompt in tokens.items():
+            if window is not None and len(prompt) + room > window:
+                detail = f"{len(prompt)} tokens and {room} for the answer; the window is {window}"
+                yield key, Answer("too_long", detail=detail)
 
 
 def _generator(source: Iterator[tuple[str, Answer]]) -> Generator[tuple[str, Answer]]:

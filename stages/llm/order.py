@@ -7,6 +7,7 @@ with the longest common beginning, are neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from stages.llm.request import Request
 
@@ -27,20 +28,20 @@ def ordered(requests: Iterable[Request]) -> list[Request]:
     return [request for group in groups.values() for request in sorted(group, key=prompt_text)]
 
 
-def new_shares(requests: Sequence[Request]) -> Iterator[float]:
-    """For each request, the share of its prompt that the request before it does not begin with.
+def new_shares(prompts: Sequence[Sequence[Any]]) -> Iterator[float]:
+    """For each prompt, the share of it that the prompt before it does not begin with.
 
     Prompt tokens times this share, added up, are the tokens that have to be computed when a
-    perfect cache holds the request before. The share is one of characters.
+    perfect cache holds the prompt before. The share is one of tokens, or of characters where
+    prompts are texts.
     """
-    before = ""
-    for request in requests:
-        text = prompt_text(request)
-        yield 1.0 - _common(before, text) / len(text) if text else 0.0
-        before = text
+    before: Sequence[Any] = ()
+    for prompt in prompts:
+        yield 1.0 - _common(before, prompt) / len(prompt) if len(prompt) else 0.0
+        before = prompt
 
 
-def _common(left: str, right: str) -> int:
+def _common(left: Sequence[Any], right: Sequence[Any]) -> int:
     """Length of the common beginning, found by halving: slices compare at memory speed."""
     low, high = 0, min(len(left), len(right))
     while low < high:

@@ -31,6 +31,9 @@ class Message:
     content: str
 
 
+Prompt = str | tuple[Message, ...]
+
+
 @dataclass(frozen=True)
 class Request:
     """What is asked of a model.
@@ -42,7 +45,7 @@ class Request:
     """
 
     id: str
-    prompt: str | tuple[Message, ...]
+    prompt: Prompt
     seed: int = 0
     schema: str | None = None
     continuation: str | None = None

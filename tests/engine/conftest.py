@@ -103,7 +103,7 @@ def vllm(with_adapter: Any) -> Any:
     """The same engine without the adapter: starting a second one takes a minute."""
     from stages.llm.backends.vllm import VllmBackend
 
-    return VllmBackend(with_adapter.engine, with_adapter.tokenizer, None, with_adapter.ahead)
+    return VllmBackend(with_adapter.engine, with_adapter.encoder, None, with_adapter.ahead)
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,7 @@ QUESTIONS = [
 SCORED = [
     Request("yes", turn(f"{DOCUMENT}\nDid Aina Berg build it?"), continuation="Yes"),
     Request("no", turn(f"{DOCUMENT}\nDid Aina Berg build it?"), continuation="No"),
+    Request("unlikely", turn(f"{DOCUMENT}\nDid Aina Berg build it?"), continuation="%"),
     Request("long", f"{DOCUMENT}\nAnswer:", continuation=" Aina Berg built the tower in 1742."),
     Request(
         "also long", f"{DOCUMENT}\nAnswer:", continuation=" Aina Berg built the tower in Visby."
@@ -87,6 +88,10 @@ def test_scores_agree(transformers: Any, other: str, request: pytest.FixtureRequ
         assert answer.logprobs
         assert found[name].status == "ok", name
         assert found[name].logprobs == pytest.approx(answer.logprobs, abs=TOLERANCE), name
+    # Words of one token are read from one prompt; the server gives only its likeliest with it.
+    for answers in (wanted, found):
+        assert answers["yes"].n_prompt_tokens > 100 and answers["no"].n_prompt_tokens == 0
+    assert wanted["unlikely"].n_prompt_tokens == 0
 
 
 @pytest.mark.parametrize("other", ["vllm", "server"])
@@ -161,7 +166,7 @@ def test_a_shared_document_is_computed_once(vllm: Any) -> None:
     asked = [Request(f"q{n}", f"{text}\nQuestion {n}:", group="g") for n in range(4)]
     answers = generated(vllm, asked, Sampling(temperature=0, top_p=1, max_new_tokens=2))
     cached = [answers[request.id].n_cached_tokens for request in asked]
-    shared = len(vllm.tokenizer.encode(text)) // 32 * 32
+    shared = len(vllm.encoder.tokenizer.encode(text)) // 32 * 32
     assert cached == [0, shared, shared, shared]
 
 
@@ -178,7 +183,7 @@ def test_scores_read_the_cache_and_stay_right(vllm: Any) -> None:
         Request("begins like the third", text, continuation=f"{said} So it is."),
     ]
     together = scored(vllm, asked)
-    assert (together["second"].n_cached_tokens or 0) > 0
+    assert (together["third"].n_cached_tokens or 0) > 0
     vllm.engine.reset_prefix_cache()
     for request in asked:
         vllm.engine.reset_prefix_cache()

@@ -12,6 +12,7 @@ from pipelines.report.integrity import checks
 from stages.runtime.layout import STAGES, dataset_path, metrics_path, model_path, plot_path
 from tests.repository import Repository
 
+
 def stages_run(output: str) -> set[str]:
     return set(re.findall(r"Running stage '(\w+)'", output))
 

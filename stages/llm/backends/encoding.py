@@ -5,42 +5,82 @@ No special tokens are added beyond those that the text itself holds.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from typing import Any
 
 from schemas.errors import UserError
-from stages.llm.request import Request
+from stages.llm.request import Prompt, Request
+
+_BATCH = 256
 
 
-def render(tokenizer: Any, request: Request) -> str:
+class Encoder:
+    """A tokenizer, and the tokens of the requests that were encoded last.
+
+    A long prompt is encoded once: when the layer looks at its length, and not again when it is
+    sent.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self._kept: dict[Prompt, array[int]] = {}
+
+    def encode(self, requests: Sequence[Request]) -> list[array[int]]:
+        """The tokens of each prompt and of what is scored behind it, encoded on all cores.
+
+        Those of the requests before are forgotten.
+        """
+        parts: dict[Prompt, None] = {}
+        for request in requests:
+            parts[request.prompt] = None
+            if request.continuation is not None:
+                parts[request.continuation] = None
+        wanted = list(parts)
+        self._kept = {}
+        for start in range(0, len(wanted), _BATCH):
+            some = wanted[start : start + _BATCH]
+            encoded = self.tokenizer(
+                [render(self.tokenizer, part) for part in some],
+                add_special_tokens=False, return_attention_mask=False, verbose=False,
+            )["input_ids"]  # fmt: skip
+            self._kept |= zip(some, (array("I", tokens) for tokens in encoded), strict=True)
+        return [
+            self._kept[request.prompt]
+            if request.continuation is None
+            else self._kept[request.prompt] + self._kept[request.continuation]
+            for request in requests
+        ]
+
+    def prompt(self, request: Request) -> list[int]:
+        """The tokens before the answer."""
+        return self._tokens(request.prompt)
+
+    def continuation(self, request: Request) -> list[int]:
+        """Those of what is scored; none for a request to generate."""
+        return [] if request.continuation is None else self._tokens(request.continuation)
+
+    def _tokens(self, part: Prompt) -> list[int]:
+        kept = self._kept.get(part)
+        if kept is not None:
+            return kept.tolist()
+        text = render(self.tokenizer, part)
+        tokens: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return tokens
+
+
+def render(tokenizer: Any, prompt: Prompt) -> str:
     """The prompt as the model reads it; turns of a chat by the model's own template."""
-    if isinstance(request.prompt, str):
-        return request.prompt
+    if isinstance(prompt, str):
+        return prompt
     if not tokenizer.chat_template:
         raise UserError(
             "the model has no chat template, but a stage asks it in turns of a chat",
             fix="use a model that was made for chat (its folder has chat_template.jinja)",
         )
     text: str = tokenizer.apply_chat_template(
-        [{"role": message.role, "content": message.content} for message in request.prompt],
+        [{"role": message.role, "content": message.content} for message in prompt],
         tokenize=False,
         add_generation_prompt=True,
     )
     return text
-
-
-def prompt_tokens(tokenizer: Any, request: Request) -> list[int]:
-    tokens: list[int] = tokenizer.encode(render(tokenizer, request), add_special_tokens=False)
-    return tokens
-
-
-def continuation_tokens(tokenizer: Any, request: Request) -> list[int]:
-    """Those of what is scored; none for a request to generate."""
-    if request.continuation is None:
-        return []
-    tokens: list[int] = tokenizer.encode(request.continuation, add_special_tokens=False)
-    return tokens
-
-
-def count_tokens(tokenizer: Any, request: Request) -> int:
-    """Tokens of the prompt and of what is scored behind it."""
-    return len(prompt_tokens(tokenizer, request)) + len(continuation_tokens(tokenizer, request))

@@ -7,6 +7,7 @@ for what ends the whole stage (no server, no memory, a model that is not there),
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -21,8 +22,11 @@ class Backend(Protocol):
     def window(self) -> int | None:
         """Tokens of prompt and answer together that fit; None where it is not known."""
 
-    def count_tokens(self, request: Request) -> int | None:
-        """Tokens of the rendered prompt (and continuation); None where no tokenizer is at hand."""
+    def encode(self, requests: Sequence[Request]) -> list[array[int]] | None:
+        """The tokens of each prompt with its continuation; None where no tokenizer is at hand.
+
+        They are kept for the call of `generate` or `score` that follows.
+        """
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling

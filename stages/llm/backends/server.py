@@ -13,6 +13,7 @@ import os
 import queue
 import threading
 import time
+from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -22,13 +23,9 @@ from urllib.parse import urlsplit
 from schemas.errors import UserError
 from stages.llm.answer import Answer
 from stages.llm.backends import wire
+from stages.llm.backends.choices import by_prompt, chosen
 from stages.llm.backends.concurrency import Limiter
-from stages.llm.backends.encoding import (
-    continuation_tokens,
-    count_tokens,
-    prompt_tokens,
-    render,
-)
+from stages.llm.backends.encoding import Encoder, render
 from stages.llm.backends.faults import Fault, Malformed, back_off, classify, masked
 from stages.llm.backends.serve import Served, start
 from stages.llm.model import Model
@@ -38,7 +35,9 @@ from stages.runtime.llm import ServerSettings
 _GONE = 8
 """Requests in a row whose every attempt found no connection: the server is not coming back."""
 
-Send = Callable[[Request], Awaitable[Answer]]
+Part = Sequence[Request]
+"""Requests that one message asks."""
+Send = Callable[[Part], Awaitable[list[Answer]]]
 
 
 def open_server(model: Model, settings: ServerSettings) -> ServerBackend:
@@ -123,26 +122,28 @@ class ServerBackend:
         window = cards.get(self.name, {}).get("max_model_len")
         self.window = window if isinstance(window, int) else None
 
-    def count_tokens(self, request: Request) -> int | None:
-        if self._tokenizer is None:
-            return None
-        return count_tokens(self._tokenizer, request)
+    def encode(self, requests: Sequence[Request]) -> list[array[int]] | None:
+        return None if self._encoder is None else self._encoder.encode(requests)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[str, Answer]]:
-        async def send(request: Request) -> Answer:
+        async def send(part: Part) -> list[Answer]:
             path, body = wire.generation(
-                request, sampling, self.name, self.settings.api, self.settings.endpoint
+                part[0], sampling, self.name, self.settings.api, self.settings.endpoint
             )
-            return wire.generated(await self._post(path, body))
+            return [wire.generated(await self._post(path, body))]
 
-        yield from self._stream(requests, send)
+        yield from self._stream([[request] for request in requests], send)
 
     def score(self, requests: Sequence[Request]) -> Iterator[tuple[str, Answer]]:
-        yield from self._stream(
-            requests, self._score_tokens if self.settings.api == "vllm" else self._score_echo
-        )
+        parts: Sequence[Part] = [[request] for request in requests]
+        if self.settings.api == "openai":
+            yield from self._stream(parts, self._score_echo)
+            return
+        if self._encoder is not None:
+            parts = by_prompt(requests, self._encoder)
+        yield from self._stream(parts, self._score_tokens)
 
     def close(self) -> None:
         """Close the connection, and stop the server if the stage had started it."""
@@ -155,35 +156,51 @@ class ServerBackend:
 
     # -- one request -------------------------------------------------------------------------
 
-    async def _score_tokens(self, request: Request) -> Answer:
-        if self._tokenizer is None:
-            prompt, rest = await self._remote_tokens(request)
+    async def _score_tokens(self, part: Part) -> list[Answer]:
+        """Words of one token come from the likeliest after the prompt, which the server's cache
+        serves; what is not among them, and what is longer, from `prompt_logprobs`."""
+        if self._encoder is None:
+            prompt, rest = await self._remote_tokens(part[0])
+            rests = [rest]
         else:
-            prompt = prompt_tokens(self._tokenizer, request)
-            rest = continuation_tokens(self._tokenizer, request)
+            prompt = self._encoder.prompt(part[0])
+            rests = [self._encoder.continuation(request) for request in part]
+        if any(len(rest) != 1 for rest in rests):
+            return [await self._score_whole(prompt, rest) for rest in rests]
+        path, body = wire.choosing(prompt, self.name)
+        found, counts = wire.likeliest(await self._post(path, body))
+        values = [found.get(token) for (token,) in rests]
+        answers = [answer for _, answer in chosen(part, values, 0.0, **counts)]
+        return [
+            answer if value is not None else await self._score_whole(prompt, rest)
+            for answer, value, rest in zip(answers, values, rests, strict=True)
+        ]
+
+    async def _score_whole(self, prompt: list[int], rest: list[int]) -> Answer:
         tokens = [*prompt, *rest]
         path, body = wire.scoring(tokens, self.name)
         return wire.scored(await self._post(path, body), tokens, len(rest))
 
-    async def _score_echo(self, request: Request) -> Answer:
+    async def _score_echo(self, part: Part) -> list[Answer]:
+        (request,) = part
         prompt = request.prompt
         if not isinstance(prompt, str):
-            if self._tokenizer is None:
+            if self._encoder is None:
                 raise UserError(
                     f"scoring turns of a chat needs the chat template of {self.model.label}",
                     fix="give the model as a folder, or use a server with "
                     "runtime.llm.server.api=vllm",
                 )
-            prompt = render(self._tokenizer, request)
+            prompt = render(self._encoder.tokenizer, prompt)
         rest = request.continuation or ""
         path, body = wire.echoing(prompt, rest, self.name)
-        return wire.echoed(await self._post(path, body), prompt, rest)
+        return [wire.echoed(await self._post(path, body), prompt, rest)]
 
     async def _post(self, path: str, body: wire.Payload) -> Any:
         return await self._client.post(path, body=body, cast_to=object)
 
-    async def _attempts(self, request: Request, send: Send, limiter: Limiter) -> Answer:
-        """Send until there is an answer, no hope, or no time."""
+    async def _attempts(self, part: Part, send: Send, limiter: Limiter) -> list[Answer]:
+        """Send until there are answers, no hope, or no time."""
         started = time.monotonic()
         end = started + self.settings.deadline
         attempt = 0
@@ -193,10 +210,11 @@ class ServerBackend:
             fault: Fault
             try:
                 async with asyncio.timeout(min(self.settings.timeout, end - sent)):
-                    answer = await send(request)
+                    answers = await send(part)
                 limiter.succeeded()
                 self._in_a_row = 0
-                return replace(answer, seconds=time.monotonic() - started, attempts=attempt)
+                taken = time.monotonic() - started
+                return [replace(answer, seconds=taken, attempts=attempt) for answer in answers]
             except Exception as error:
                 fault = classify(error, self.url, self.settings.key_variable, self.secret)
             if fault.busy:
@@ -207,9 +225,10 @@ class ServerBackend:
                 break
             await asyncio.sleep(wait)
         self._count_gone(fault)
-        return Answer(
+        lost = Answer(
             fault.status, detail=fault.detail, seconds=time.monotonic() - started, attempts=attempt
         )
+        return [lost] * len(part)
 
     def _count_gone(self, fault: Fault) -> None:
         self._in_a_row = self._in_a_row + 1 if fault.status == "connection" else 0
@@ -222,13 +241,15 @@ class ServerBackend:
 
     # -- all requests ------------------------------------------------------------------------
 
-    def _stream(self, requests: Sequence[Request], send: Send) -> Iterator[tuple[str, Answer]]:
+    def _stream(self, parts: Sequence[Part], send: Send) -> Iterator[tuple[str, Answer]]:
         """Answers as they arrive. When the caller stops early, what is under way is cancelled."""
         arrived: queue.SimpleQueue[tuple[str, Answer] | BaseException | None] = queue.SimpleQueue()
 
-        async def one(request: Request, limiter: Limiter) -> None:
+        async def one(part: Part, limiter: Limiter) -> None:
             try:
-                arrived.put((request.id, await self._attempts(request, send, limiter)))
+                answers = await self._attempts(part, send, limiter)
+                for request, answer in zip(part, answers, strict=True):
+                    arrived.put((request.id, answer))
             finally:
                 await limiter.release()
 
@@ -236,9 +257,9 @@ class ServerBackend:
             limiter = Limiter(self.settings.max_concurrency)
             try:
                 async with asyncio.TaskGroup() as group:
-                    for request in requests:
+                    for part in parts:
                         await limiter.acquire()
-                        group.create_task(one(request, limiter))
+                        group.create_task(one(part, limiter))
             except BaseExceptionGroup as errors:
                 arrived.put(errors.exceptions[0])
             except BaseException as error:
@@ -263,13 +284,13 @@ class ServerBackend:
     # -- tokens ------------------------------------------------------------------------------
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def _encoder(self) -> Encoder | None:
         """The model's tokenizer where its folder is here, else None."""
         if self.model.folder is None:
             return None
         from stages.llm.tokenizer import load_tokenizer
 
-        return load_tokenizer(self.model.folder)
+        return Encoder(load_tokenizer(self.model.folder))
 
     async def _remote_tokens(self, request: Request) -> tuple[list[int], list[int]]:
         """vLLM's own tokenizer, beside its OpenAI endpoints."""

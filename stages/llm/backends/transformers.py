@@ -9,13 +9,15 @@ guided decoding here: the layer checks JSON, and asks for a repair.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from schemas.errors import UserError
 from stages.llm.answer import NO_NUMBER, Answer, scored
-from stages.llm.backends.encoding import continuation_tokens, count_tokens, prompt_tokens
+from stages.llm.backends.choices import by_prompt, chosen, is_choice
+from stages.llm.backends.encoding import Encoder
 from stages.llm.model import Model
 from stages.llm.request import Request, Sampling
 from stages.llm.tokenizer import load_causal_lm, load_tokenizer
@@ -30,6 +32,7 @@ class TransformersBackend:
     def __init__(self, model: Any, tokenizer: Any, batch: int) -> None:
         self.model = model
         self.tokenizer = tokenizer
+        self.encoder = Encoder(tokenizer)
         self.batch = batch
 
     @property
@@ -37,13 +40,13 @@ class TransformersBackend:
         found = getattr(self.model.config, "max_position_embeddings", None)
         return found if isinstance(found, int) else None
 
-    def count_tokens(self, request: Request) -> int:
-        return count_tokens(self.tokenizer, request)
+    def encode(self, requests: Sequence[Request]) -> list[array[int]]:
+        return self.encoder.encode(requests)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[str, Answer]]:
-        encoded = [prompt_tokens(self.tokenizer, request) for request in requests]
+        encoded = [self.encoder.prompt(request) for request in requests]
         for indices in self._batches([len(tokens) for tokens in encoded]):
             started = time.monotonic()
             with _plain_generation(self.model):
@@ -69,24 +72,30 @@ class TransformersBackend:
                     yield requests[index].id, Answer("ok" if finished else "length", text, **common)
 
     def score(self, requests: Sequence[Request]) -> Iterator[tuple[str, Answer]]:
-        encoded = [
-            (prompt_tokens(self.tokenizer, r), continuation_tokens(self.tokenizer, r))
-            for r in requests
-        ]
-        for indices in self._batches([len(prompt) + len(rest) for prompt, rest in encoded]):
+        parts = by_prompt(requests, self.encoder)
+        encoded = [self._wanted(part) for part in parts]
+        for indices in self._batches([len(tokens) for tokens, _ in encoded]):
             started = time.monotonic()
             found = _score_batch(self.model, self.tokenizer, [encoded[i] for i in indices])
             seconds = time.monotonic() - started
             for index, values in zip(indices, found, strict=True):
-                yield (
-                    requests[index].id,
-                    scored(
-                        values,
-                        n_prompt_tokens=sum(map(len, encoded[index])),
-                        n_cached_tokens=0,
-                        seconds=seconds,
-                    ),
-                )
+                part = parts[index]
+                counts = {"n_prompt_tokens": len(encoded[index][0]), "n_cached_tokens": 0}
+                if is_choice(part[0], self.encoder):
+                    yield from chosen(part, values, seconds, **counts)
+                else:
+                    yield part[0].id, scored(values, seconds=seconds, **counts)
+
+    def _wanted(self, part: Sequence[Request]) -> tuple[list[int], list[tuple[int, int]]]:
+        """What the model reads, and of which tokens after which place the score is wanted."""
+        prompt = self.encoder.prompt(part[0])
+        if not prompt:
+            raise ValueError("nothing stands before the continuation")
+        last = len(prompt) - 1
+        if is_choice(part[0], self.encoder):
+            return prompt, [(last, self.encoder.continuation(request)[0]) for request in part]
+        rest = self.encoder.continuation(part[0])
+        return [*prompt, *rest], [(last + number, token) for number, token in enumerate(rest)]
 
     def close(self) -> None:
         self.model = None
@@ -124,23 +133,20 @@ def _with_adapter(model: Any, folder: str) -> Any:
 
 
 def _score_batch(
-    model: Any, tokenizer: Any, pairs: Sequence[tuple[list[int], list[int]]]
+    model: Any, tokenizer: Any, rows: Sequence[tuple[list[int], list[tuple[int, int]]]]
 ) -> list[list[float]]:
-    """Log-probability of each token of each continuation after its prompt.
+    """Of each row (what is read, wanted places and tokens) the log-probabilities that are wanted.
 
     Padded on the right, where padding cannot reach what a causal model computes before it. Logits
     are asked for only where some continuation needs them; their softmax is taken in float32.
     """
     import torch
 
-    if any(not prompt for prompt, _ in pairs):
-        raise ValueError("nothing stands before the continuation")
-    rows = [[*prompt, *rest] for prompt, rest in pairs]
-    longest = max(map(len, rows))
+    longest = max(len(tokens) for tokens, _ in rows)
     pad = tokenizer.pad_token_id
-    ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-    first = min(len(prompt) - 1 for prompt, _ in pairs)
+    ids = torch.tensor([[*tokens, *[pad] * (longest - len(tokens))] for tokens, _ in rows])
+    mask = torch.tensor([[1] * len(tokens) + [0] * (longest - len(tokens)) for tokens, _ in rows])
+    first = min((place for _, wanted in rows for place, _ in wanted), default=longest - 1)
     places = torch.arange(first, longest, device=model.device)
     with torch.inference_mode():
         logits = model(
@@ -148,11 +154,11 @@ def _score_batch(
             logits_to_keep=places, use_cache=False,
         ).logits  # fmt: skip
         found = []
-        for row, (prompt, rest) in zip(logits, pairs, strict=True):
-            start = len(prompt) - 1 - first
-            wanted = torch.tensor(rest, device=row.device, dtype=torch.long)
-            logprobs = torch.log_softmax(row[start : start + len(rest)].float(), dim=-1)
-            found.append(logprobs.gather(1, wanted[:, None])[:, 0].tolist())
+        for row, (_, wanted) in zip(logits, rows, strict=True):
+            at = torch.tensor([place - first for place, _ in wanted], dtype=torch.long)
+            words = torch.tensor([token for _, token in wanted], dtype=torch.long)
+            logprobs = torch.log_softmax(row[at.to(row.device)].float(), dim=-1)
+            found.append(logprobs.gather(1, words.to(row.device)[:, None])[:, 0].tolist())
     return found
 
 

@@ -6,10 +6,12 @@ those that share a document and stand side by side are under way together: the f
 document's blocks, the others find them in the prefix cache.
 
 Prompts are encoded here, without further special tokens, and answers decoded here, as the
-transformers back end does. Defaults of the model's generation_config are not used. A score asks for
-the log-probabilities of the prompt; vLLM would not read the prefix cache for those, because cached
-tokens have none. Only the continuation's are wanted, so the cache is read all the same, and the few
-requests whose continuation itself was found in the cache are asked once more without it.
+transformers back end does. Defaults of the model's generation_config are not used. The score of one
+token is its log-probability after the prompt, and several of them are one request. A longer one
+asks for the log-probabilities of the prompt; vLLM would not read the prefix cache for those,
+because cached tokens have none. Only the continuation's are wanted, so the cache is read all the
+same, and the few requests whose continuation itself was found in the cache are asked once more
+without it.
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ import gc
 import math
 import os
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.errors import UserError
 from stages.llm.answer import NO_NUMBER, Answer, scored
-from stages.llm.backends.encoding import continuation_tokens, count_tokens, prompt_tokens
+from stages.llm.backends.choices import by_prompt, chosen, is_choice
+from stages.llm.backends.encoding import Encoder
 from stages.llm.kv_cache import (
     BYTES,
     GIB,
@@ -43,6 +47,9 @@ from stages.llm.tokenizer import load_tokenizer
 from stages.runtime.progress import say
 from stages.runtime.vllm import VllmSettings
 
+Asked = TypeVar("Asked")
+"""A request to generate, or the requests that are scored together."""
+
 _KEYS = "runtime.llm.vllm"
 _CPU_CACHE_GIB = 4.0
 _CPU_BLOCK = 32
@@ -56,9 +63,9 @@ _INSTALL = (
 class VllmBackend:
     """A started engine. `adapter` goes with every request; `ahead` is how many are under way."""
 
-    def __init__(self, engine: Any, tokenizer: Any, adapter: Any, ahead: int) -> None:
+    def __init__(self, engine: Any, encoder: Encoder, adapter: Any, ahead: int) -> None:
         self.engine = engine
-        self.tokenizer = tokenizer
+        self.encoder = encoder
         self.adapter = adapter
         self.ahead = ahead
         self._names = count()
@@ -68,8 +75,8 @@ class VllmBackend:
         window: int = self.engine.model_config.max_model_len
         return window
 
-    def count_tokens(self, request: Request) -> int:
-        return count_tokens(self.tokenizer, request)
+    def encode(self, requests: Sequence[Request]) -> list[array[int]]:
+        return self.encoder.encode(requests)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -79,7 +86,7 @@ class VllmBackend:
 
         def prepare(request: Request) -> tuple[list[int], Any]:
             schema = request.schema
-            return prompt_tokens(self.tokenizer, request), SamplingParams(
+            return self.encoder.prompt(request), SamplingParams(
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
                 max_tokens=sampling.max_new_tokens,
@@ -96,16 +103,23 @@ class VllmBackend:
 
     def score(self, requests: Sequence[Request]) -> Iterator[tuple[str, Answer]]:
         anew = []
-        for request, output, seconds in self._run(requests, self._scoring(cached=True)):
-            rest = continuation_tokens(self.tokenizer, request)
-            found = _logprobs(output, rest)
-            if found is None:
-                anew.append(request)
+        parts = by_prompt(requests, self.encoder)
+        for part, output, seconds in self._run(parts, self._scoring(cached=True)):
+            rest = self.encoder.continuation(part[0])
+            if isinstance(output, Answer):
+                yield from ((request.id, output) for request in part)
+            elif len(rest) == 1:
+                (found,) = output.outputs[0].logprobs
+                tokens = (self.encoder.continuation(request)[0] for request in part)
+                chances = [found[token].logprob for token in tokens]
+                yield from chosen(part, chances, seconds, **_counts(output))
+            elif (values := _logprobs(output, rest)) is None:
+                anew.append(part)
             else:
-                yield request.id, _scored(output, found, seconds)
-        for request, output, seconds in self._run(anew, self._scoring(cached=False)):
-            found = _logprobs(output, continuation_tokens(self.tokenizer, request)) or []
-            yield request.id, _scored(output, found, seconds)
+                yield part[0].id, scored(values, seconds=seconds, **_counts(output))
+        for part, output, seconds in self._run(anew, self._scoring(cached=False)):
+            values = _logprobs(output, self.encoder.continuation(part[0])) or []
+            yield part[0].id, scored(values, seconds=seconds, **_counts(output))
 
     def close(self) -> None:
         """Stop the engine and give its memory back."""
@@ -121,11 +135,13 @@ class VllmBackend:
     # -- requests on their way through the engine ----------------------------------------------
 
     def _run(
-        self, requests: Sequence[Request], prepare: Callable[[Request], tuple[list[int], Any]]
-    ) -> Iterator[tuple[Request, Any, float]]:
-        """(request, what the engine gave or a typed failure, seconds) as each request ends."""
-        waiting = iter(requests)
-        under_way: dict[str, tuple[Request, float]] = {}
+        self, asked: Sequence[Asked], prepare: Callable[[Asked], tuple[list[int], Any]]
+    ) -> Iterator[tuple[Asked, Any, float]]:
+        """(what was asked, what the engine gave or a typed failure, seconds) as each ends."""
+        from vllm.inputs import tokens_input
+
+        waiting = iter(asked)
+        under_way: dict[str, tuple[Asked, float]] = {}
         try:
             while True:
                 for request in islice(waiting, self.ahead - len(under_way)):
@@ -135,8 +151,9 @@ class VllmBackend:
                         yield request, too_long, 0.0
                         continue
                     name = str(next(self._names))
-                    prompt = {"prompt_token_ids": tokens}
-                    self.engine.add_request(name, prompt, params, lora_request=self.adapter)
+                    self.engine.add_request(
+                        name, tokens_input(tokens), params, lora_request=self.adapter
+                    )
                     under_way[name] = request, time.monotonic()
                 if not under_way:
                     return
@@ -160,26 +177,33 @@ class VllmBackend:
         completion = output.outputs[0]
         tokens = list(completion.token_ids)
         reason = completion.finish_reason
-        if reason == "stop" and tokens and tokens[-1] == self.tokenizer.eos_token_id:
+        tokenizer = self.encoder.tokenizer
+        if reason == "stop" and tokens and tokens[-1] == tokenizer.eos_token_id:
             tokens.pop()
-        common: dict[str, Any] = _counts(output, seconds) | {"n_tokens": len(tokens)}
+        common: dict[str, Any] = _counts(output) | {"n_tokens": len(tokens), "seconds": seconds}
         if reason not in ("stop", "length"):
             return Answer("malformed", detail=f"the engine ended it with '{reason}'", **common)
         if math.isnan(completion.cumulative_logprob):
             return Answer("nan", detail=NO_NUMBER, **common)
-        text = self.tokenizer.decode(tokens, skip_special_tokens=False)
+        text = tokenizer.decode(tokens, skip_special_tokens=False)
         if reason == "stop" and not text:
             return Answer("empty", detail="the model ended at once", **common)
         return Answer("ok" if reason == "stop" else "length", text, **common)
 
-    def _scoring(self, cached: bool) -> Callable[[Request], tuple[list[int], Any]]:
+    def _scoring(self, cached: bool) -> Callable[[list[Request]], tuple[list[int], Any]]:
+        """What is asked for a part: the words it chooses from, or the whole continuation."""
         from vllm import SamplingParams
 
-        def prepare(request: Request) -> tuple[list[int], Any]:
-            prompt = prompt_tokens(self.tokenizer, request)
+        def prepare(part: list[Request]) -> tuple[list[int], Any]:
+            prompt = self.encoder.prompt(part[0])
             if not prompt:
                 raise ValueError("nothing stands before the continuation")
-            return [*prompt, *continuation_tokens(self.tokenizer, request)], SamplingParams(
+            if is_choice(part[0], self.encoder):
+                words = [self.encoder.continuation(request)[0] for request in part]
+                return prompt, SamplingParams(
+                    temperature=0.0, max_tokens=1, logprob_token_ids=words, detokenize=False
+                )
+            return [*prompt, *self.encoder.continuation(part[0])], SamplingParams(
                 temperature=0.0,
                 max_tokens=1,
                 prompt_logprobs=0,
@@ -213,27 +237,20 @@ class VllmBackend:
                 ) from error
 
 
-def _counts(output: Any, seconds: float) -> dict[str, Any]:
+def _counts(output: Any) -> dict[str, int]:
     return {
         "n_prompt_tokens": len(output.prompt_token_ids),
         "n_cached_tokens": output.num_cached_tokens or 0,
-        "seconds": seconds,
     }
 
 
 def _logprobs(output: Any, rest: list[int]) -> list[float] | None:
     """Those of the last tokens; None where the cache held some of them, which leaves them unset."""
-    if isinstance(output, Answer):
-        return []
     prompt = len(output.prompt_token_ids) - len(rest)
     if (output.num_cached_tokens or 0) >= prompt:
         return None
     tail = output.prompt_logprobs[len(output.prompt_logprobs) - len(rest) :]
     return [tail[place][token].logprob for place, token in enumerate(rest)]
-
-
-def _scored(output: Any, found: list[float], seconds: float) -> Answer:
-    return output if isinstance(output, Answer) else scored(found, **_counts(output, seconds))
 
 
 def open_vllm(model: Model, settings: VllmSettings) -> VllmBackend:
@@ -265,7 +282,7 @@ def open_vllm(model: Model, settings: VllmSettings) -> VllmBackend:
             fix=f"correct {_KEYS} in conf/runtime/ (memory: kv_cache_gib, max_model_len, "
             "gpu_memory_utilization), or set runtime.llm.backend to transformers",
         ) from error
-    return VllmBackend(engine, tokenizer, adapter, ahead=2 * settings.max_num_seqs)
+    return VllmBackend(engine, Encoder(tokenizer), adapter, ahead=2 * settings.max_num_seqs)
 
 
 def engine_arguments(

@@ -17,6 +17,7 @@ from stages.llm.backends.faults import Malformed
 from stages.llm.request import Request, Sampling
 
 Payload = dict[str, Any]
+_LIKELIEST = 20
 _PLAIN = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "skip_special_tokens": False}
 
 
@@ -96,6 +97,33 @@ def scored(response: Any, tokens: Sequence[int], continuation: int) -> Answer:
             raise Malformed(f"prompt_logprobs lack the token {token}")
         values.append(entry[str(token)].get("logprob"))
     return answer.scored(values, **_counts(response))
+
+
+def choosing(prompt: Sequence[int], name: str) -> tuple[str, Payload]:
+    """Path and body of a request for the likeliest tokens after the prompt (vLLM only).
+
+    As many as a server gives unless it was started with more or fewer.
+    """
+    return "/completions", {
+        "model": name, "prompt": list(prompt), "max_tokens": 1, "temperature": 1.0, "top_p": 1.0,
+        "logprobs": _LIKELIEST, "return_tokens_as_token_ids": True, **_PLAIN,
+    }  # fmt: skip
+
+
+def likeliest(response: Any) -> tuple[dict[int, float | None], Payload]:
+    """Log-probability by token of the likeliest after the prompt, and the counts of tokens.
+
+    Raises `Malformed`.
+    """
+    found = _choice(response).get("logprobs")
+    places = found.get("top_logprobs") if isinstance(found, dict) else None
+    if not isinstance(places, list) or not places or not isinstance(places[0], dict):
+        raise Malformed("no top_logprobs in the response")
+    try:
+        tokens = {int(token.removeprefix("token_id:")): value for token, value in places[0].items()}
+    except ValueError:
+        raise Malformed("top_logprobs are not by token ids") from None
+    return tokens, _counts(response) | {"n_tokens": 0}
 
 
 def echoing(prompt: str, continuation: str, name: str) -> tuple[str, Payload]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,12 @@ def asked(request: Request) -> str:
     return request.prompt[0].content
 
 
+def words(request: Request) -> list[str]:
+    """Those of its turns."""
+    return [word for turn in request.prompt if not isinstance(turn, str)
+            for word in turn.content.split()]  # fmt: skip
+
+
 @dataclass
 class TableBackend:
     """Answers by `reply`, in reverse order; `requests` is all that it was asked."""
@@ -37,9 +44,8 @@ class TableBackend:
     opened: int = 0
     closed: int = 0
 
-    def count_tokens(self, request: Request) -> int:
-        return sum(len(turn.content.split()) for turn in request.prompt
-                   if not isinstance(turn, str))  # fmt: skip
+    def encode(self, requests: Sequence[Request]) -> list[array[int]]:
+        return [array("I", map(len, words(request))) for request in requests]
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -56,7 +62,7 @@ class TableBackend:
 
     def _answer(self, request: Request) -> Answer:
         found = self.reply(request)
-        read = self.count_tokens(request)
+        read = len(words(request))
         if isinstance(found, Answer):
             return found
         if request.continuation is not None:

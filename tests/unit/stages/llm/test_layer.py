@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -41,8 +43,9 @@ class Scripted:
     def asked(self) -> list[Request]:
         return [request for batch in self.batches for request in batch]
 
-    def count_tokens(self, request: Request) -> int | None:
-        return len(str(request.prompt).split())
+    def encode(self, requests: Sequence[Request]) -> list[array[int]] | None:
+        words = (str(request.prompt).split() for request in requests)
+        return [array("I", (crc32(word.encode()) for word in some)) for some in words]
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -310,8 +313,8 @@ def test_what_it_took_goes_to_the_run_log(tmp_path: Path) -> None:
     llm = taken["llm"]
     assert (llm["requests"], llm["asked"], llm["kept"], llm["repaired"]) == (5, 4, 1, 0)
     assert (llm["cached_tokens"], llm["computed_tokens"]) == (160, 240)
-    # Each prompt of 8 characters shares the first 7 with the one before it.
-    assert llm["unique_tokens"] == round(100 + 3 * 100 / 8)
+    # Each prompt of two words shares the first with the one before it.
+    assert llm["unique_tokens"] == 100 + 3 * 50
     assert llm["statuses"] == {"ok": 5}
     ask(tmp_path, backend, requests)
     again = usage.take()

@@ -31,8 +31,8 @@ def test_none_is_lost_and_groups_stay_together(requests: list[Request]) -> None:
 @given(REQUESTS)
 def test_shares_of_new_text(requests: list[Request]) -> None:
     before = ""
-    for request, share in zip(requests, new_shares(requests), strict=True):
-        text = prompt_text(request)
+    texts = [prompt_text(request) for request in requests]
+    for text, share in zip(texts, new_shares(texts), strict=True):
         common = max(n for n in range(len(text) + 1) if before.startswith(text[:n]))
         assert share == (1 - common / len(text) if text else 0.0)
         before = text

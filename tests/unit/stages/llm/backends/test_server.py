@@ -134,14 +134,56 @@ def test_scores_through_prompt_logprobs() -> None:
         assert all(body["max_tokens"] == 1 for body in server.asked)
 
 
+def test_words_of_one_token_are_one_request(tiny_model: Path) -> None:
+    """And what is not among the likeliest tokens is asked for by itself."""
+    from stages.llm.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(tiny_model)
+    (near,) = tokenizer.encode("Rome", add_special_tokens=False)
+    (far,) = tokenizer.encode("Paris", add_special_tokens=False)
+    assert near in range(0, 40, 2) and far not in range(0, 40, 2)
+    prompt = "What is old ?"
+    asked = [
+        Request("near", prompt, continuation="Rome"),
+        Request("far", prompt, continuation="Paris"),
+        Request("both", prompt, continuation="Rome Paris"),
+        Request("other", "What ?", continuation="Rome"),
+    ]
+    with fake_server(model=str(tiny_model)) as server:
+        backend = open_server(Model(folder=str(tiny_model)), settings(server.url))
+        found = dict(backend.score(asked))
+        backend.close()
+        bodies = sorted(("prompt_logprobs" in body, len(body["prompt"])) for body in server.asked)
+    assert {name: answer.logprobs for name, answer in found.items()} == {
+        "near": (-near / 1000,),
+        "far": (-far / 1000,),
+        "both": (-near / 1000, -far / 1000),
+        "other": (-near / 1000,),
+    }
+    assert bodies == [(False, 2), (False, 4), (True, 5), (True, 6)]
+    assert found["near"].n_prompt_tokens == 4
+
+
+def test_scores_through_an_echo() -> None:
+    with fake_server() as server:
+        backend = opened(server, api="openai")
+        found = dict(backend.score([Request("a", "ab", continuation="cdd"),
+                                    Request("b", "ab", continuation="bc")]))  # fmt: skip
+        backend.close()
+    assert found["a"].logprobs == (-ord("c") / 1000, -ord("d") / 1000)
+    assert found["a"].n_prompt_tokens == 4
+    assert found["b"].status == "malformed" and "spans" in found["b"].detail
+
+
 def test_tokens_are_counted_where_the_folder_is_here(tiny_model: Path) -> None:
     with fake_server(model=str(tiny_model)) as server:
         backend = open_server(Model(folder=str(tiny_model)), settings(server.url))
-        assert backend.count_tokens(Request("a", "Rome is old .", continuation="Paris")) == 5
+        (tokens,) = backend.encode([Request("a", "Rome is old .", continuation="Paris")]) or ()
+        assert len(tokens) == 5
         assert backend.window == 100_000
         backend.close()
         other = opened(server, model=str(tiny_model))
-        assert other.count_tokens(Request("a", "Rome")) is None
+        assert other.encode([Request("a", "Rome")]) is None
         other.close()
 
 

@@ -163,7 +163,24 @@ def test_scores_are_the_log_softmax_of_a_plain_forward_pass(model: Any, tokenize
         answer = found[request.id]
         assert answer.status == "ok" and answer.text is None
         assert answer.logprobs == pytest.approx(expected, abs=1e-4)
-        assert answer.n_prompt_tokens == len(prompt) + len(rest)
+        assert answer.n_prompt_tokens == len(prompt) + (0 if len(rest) == 1 else len(rest))
+
+
+def test_words_of_one_token_are_read_from_one_prompt(model: Any, tokenizer: Any) -> None:
+    words = [Request(word, PROMPTS[0], continuation=word) for word in ("Rome", "Paris", "Italy")]
+    reads: list[int] = []
+    hook = model.register_forward_hook(lambda *given: reads.append(1))
+    try:
+        together = scores(model, tokenizer, words, batch=1)
+    finally:
+        hook.remove()
+    assert len(reads) == 1
+    assert sum(answer.n_prompt_tokens for answer in together.values()) == len(
+        tokenizer.encode(PROMPTS[0], add_special_tokens=False)
+    )
+    for word in words:
+        (alone,) = scores(model, tokenizer, [word], batch=1).values()
+        assert together[word.id].logprobs == pytest.approx(alone.logprobs, abs=1e-5)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
@@ -216,14 +233,17 @@ def test_an_answer_from_what_is_no_number(model: Any, tokenizer: Any, temperatur
 def test_turns_need_a_chat_template(model: Any, tokenizer: Any) -> None:
     backend = TransformersBackend(model, tokenizer, 1)
     with pytest.raises(UserError, match="no chat template"):
-        backend.count_tokens(Request("a", (Message("user", "Rome"),)))
+        backend.encode([Request("a", (Message("user", "Rome"),))])
 
 
 def test_the_window_and_the_tokens_of_a_request(model: Any, tokenizer: Any) -> None:
     backend = TransformersBackend(model, tokenizer, 1)
     assert backend.window == 256
-    assert backend.count_tokens(Request("a", "Rome is old .")) == 4
-    assert backend.count_tokens(Request("a", "Rome is old .", continuation="Paris")) == 5
+    four, five = backend.encode(
+        [Request("a", "Rome is old ."), Request("b", "Rome is old .", continuation="Paris")]
+    )
+    assert list(four) == tokenizer.encode("Rome is old .", add_special_tokens=False)
+    assert list(five) == [*four, *tokenizer.encode("Paris", add_special_tokens=False)]
 
 
 def test_a_low_top_p_takes_the_likeliest(model: Any, tokenizer: Any) -> None:

@@ -31,7 +31,11 @@ CHOICES = near(
     text=st.text(max_size=3),
     message=near(content=st.text(max_size=3), refusal=st.none()),
     prompt_logprobs=st.lists(st.none() | st.dictionaries(st.just("7"), near(logprob=st.floats()))),
-    logprobs=near(token_logprobs=st.lists(st.floats()), text_offset=st.lists(st.integers(0, 4))),
+    logprobs=near(
+        token_logprobs=st.lists(st.floats()),
+        text_offset=st.lists(st.integers(0, 4)),
+        top_logprobs=st.lists(st.dictionaries(st.just("token_id:7"), st.floats())),
+    ),
 )
 USAGE = near(
     prompt_tokens=st.integers(), completion_tokens=st.integers(),
@@ -54,6 +58,16 @@ def test_any_response_is_an_answer_or_malformed(response: Any) -> None:
         assert isinstance(answer, Answer)
         valued = answer.text is not None or answer.logprobs is not None
         assert valued == (answer.status in ("ok", "length"))
+
+
+@given(RESPONSES)
+def test_the_likeliest_tokens_are_by_id_or_malformed(response: Any) -> None:
+    try:
+        found, counts = wire.likeliest(response)
+    except Malformed:
+        return
+    assert all(isinstance(token, int) for token in found)
+    assert set(counts) <= {"n_prompt_tokens", "n_cached_tokens", "n_tokens"}
 
 
 def echo(values: list[float | None], offsets: list[int]) -> dict[str, Any]:
