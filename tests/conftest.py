@@ -23,6 +23,7 @@ WORDS = ("Question", "Answer", "What", "is", "the", "of", "The", "?", ":", ",", 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers: a file's tests go to one of them, for its fixtures, and those that need
     the finished repository too, since making it takes minutes."""

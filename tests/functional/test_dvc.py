@@ -41,7 +41,7 @@ def test_an_experiment_runs_what_depends_on_the_change(copy_of_finished: Reposit
     done = copy_of_finished.run(
         "dvc", "exp", "run", "-n", "wide", "-S", "preferences.min_margin=0.2"
     )  # fmt: skip
-    assert stages_run(done.stdout) == {"preferences", "reward_model", "evaluate"}
+    assert stages_run(done.stdout) == {"preferences", "reward_model", "policy", "evaluate"}
     assert (copy_of_finished.path / "data/judgments/_meta.json").read_bytes() == before
     margins = copy_of_finished.run(
         sys.executable, "-m", "pipelines.cli", "sql", "--format", "json",
