@@ -32,6 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group("finished" if shared else str(item.path)))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Were the groups lost, every worker would make every fixture again, and nothing would say so."""
+    if getattr(session.config.option, "loadgroup", False):
+        apart = [item.nodeid for item in session.items if "@" not in item.nodeid]
+        assert not apart, f"pytest-xdist has not read the group of {apart[0]}"
+
+
 @pytest.fixture(scope="session")
 def composed() -> str:
     """What this project's conf/ composes to."""
