@@ -33,10 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Were the groups lost, every worker would make every fixture again, and nothing would say so."""
+    """Were the groups lost, each worker would make each fixture, and only the clock would tell."""
     if getattr(session.config.option, "loadgroup", False):
         apart = [item.nodeid for item in session.items if "@" not in item.nodeid]
-        assert not apart, f"pytest-xdist has not read the group of {apart[0]}"
+        if apart:
+            raise pytest.UsageError(f"pytest-xdist has not read the group of {apart[0]}")
 
 
 @pytest.fixture(scope="session")
