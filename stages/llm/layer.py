@@ -243,7 +243,9 @@ class _Call:
                 if share is None:
                     raise RuntimeError(f"the back end answered {name} twice or unasked")
                 self.counts.add(answer, share)
-                self.meter.answer(answer.n_prompt_tokens + answer.n_tokens, self.total)
+                self.meter.answer(
+                    answer.n_prompt_tokens, answer.n_cached_tokens or 0, answer.n_tokens, self.total
+                )
                 yield keys[name], self.kept(keys[name], answer)
                 if answer.status not in self.complete:
                     failed[name] = answer

@@ -34,12 +34,12 @@ def say(line: str) -> None:
 
 
 class Meter:
-    """Answers of a model on screen: done, kept, tokens a second, time left."""
+    """Answers of a model on screen: done, kept, tokens a second, cache hits, time left."""
 
     def __init__(self, label: str, every: float = 2.0) -> None:
         self.label = label
         self.every = every
-        self.done = self.kept = self.asked = self.tokens = 0
+        self.done = self.kept = self.asked = self.read = self.cached = self.written = 0
         self.started = self.last = time.monotonic()
 
     def keep(self, number: int) -> None:
@@ -47,11 +47,13 @@ class Meter:
         self.done += number
         self.kept += number
 
-    def answer(self, tokens: int, total: int) -> None:
-        """One answer that a model gave, with the tokens that it read and wrote."""
+    def answer(self, read: int, cached: int, written: int, total: int) -> None:
+        """One answer that a model gave: tokens that it read, had in its cache of these, wrote."""
         self.done += 1
         self.asked += 1
-        self.tokens += tokens
+        self.read += read
+        self.cached += cached
+        self.written += written
         now = time.monotonic()
         if now - self.last >= self.every:
             self.last = now
@@ -60,7 +62,8 @@ class Meter:
     def line(self, total: int, now: float) -> str:
         seconds = max(now - self.started, 1e-9)
         left = max(total - self.done, 0) * seconds / max(self.asked, 1)
+        hits = f"{self.cached / self.read:.0%} of prompts cached, " if self.cached else ""
         return (
             f"{self.label}: {self.done}/{total} answers ({self.kept} kept), "
-            f"{self.tokens / seconds:.0f} tokens/s, {left:.0f} s left"
+            f"{(self.read + self.written) / seconds:.0f} tokens/s, {hits}{left:.0f} s left"
         )

@@ -35,6 +35,9 @@ def test_the_meter_says_rate_and_time_left(capsys: pytest.CaptureFixture[str]) -
     meter.keep(10)
     meter.started -= 10.0
     for _ in range(10):
-        meter.answer(tokens=100, total=40)
+        meter.answer(read=80, cached=0, written=20, total=40)
     line = capsys.readouterr().err.splitlines()[-1].strip()
     assert line == "judge: 20/40 answers (10 kept), 100 tokens/s, 20 s left"
+    meter.answer(read=200, cached=500, written=0, total=40)
+    line = capsys.readouterr().err.splitlines()[-1].strip()
+    assert line.endswith(" tokens/s, 50% of prompts cached, 17 s left")
