@@ -137,16 +137,19 @@ def test_an_answer_from_what_is_no_number(vllm: Any) -> None:
     assert generated(vllm, QUESTIONS[:1], GREEDY)["capital"].status != "nan"
 
 
-def test_sampling_long_prompts_with_seeds(vllm: Any) -> None:
+@pytest.mark.parametrize("backend", ["vllm", "server"])
+def test_sampling_long_prompts_with_seeds(backend: str, request: pytest.FixtureRequest) -> None:
     """More prompt tokens than fit into one step of the engine."""
+    model = request.getfixturevalue(backend)
     asked = [
         Request(f"l{n}", f"{n}. {DOCUMENT}{DOCUMENT}\nAnswer:", seed=2**62 + n) for n in range(6)
     ]
     few = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=4)
-    together = generated(vllm, asked, few)
+    together = generated(model, asked, few)
     assert {answer.status for answer in together.values()} <= {"ok", "length", "empty"}
-    vllm.engine.reset_prefix_cache()
-    assert generated(vllm, asked[5:], few)["l5"].text == together["l5"].text
+    if backend == "vllm":
+        model.engine.reset_prefix_cache()
+    assert generated(model, asked[5:], few)["l5"].text == together["l5"].text
 
 
 def test_the_adapter_changes_answers_as_it_does_in_transformers(

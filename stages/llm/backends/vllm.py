@@ -288,16 +288,9 @@ def open_vllm(model: Model, settings: VllmSettings) -> VllmBackend:
 def engine_arguments(
     folder: Path, config: dict[str, Any], settings: VllmSettings, on_cpu: bool
 ) -> dict[str, Any]:
-    """The engine's arguments. One grammar library, so that no request falls to a second one.
-
-    On a CPU prompts are computed whole: vLLM 0.31 ends with an error there when a prompt with a
-    seed is computed in parts, since a CPU's random generator cannot be set back.
-    """
-    whole: dict[str, Any] = {}
-    if on_cpu:
-        window = settings.max_model_len or int(config.get("max_position_embeddings") or 0)
-        most = max(settings.max_num_batched_tokens or _CPU_STEP, window)
-        whole = {"enable_chunked_prefill": False, "max_num_batched_tokens": most}
+    """The engine's arguments. One grammar library, so that no request falls to a second one."""
+    window, step = settings.max_model_len, settings.max_num_batched_tokens
+    whole = whole_prompts(config, window, step) if on_cpu else {}
     block = settings.block_size or (_CPU_BLOCK if on_cpu else None)
     cache = settings.kv_cache_gib or (_CPU_CACHE_GIB if on_cpu else None)
     return {
@@ -317,6 +310,19 @@ def engine_arguments(
         "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
         **({} if block is None else {"block_size": block}),
         **whole,
+    }
+
+
+def whole_prompts(config: dict[str, Any], window: int | None, step: int | None) -> dict[str, Any]:
+    """Arguments with which no prompt is computed in parts, for a CPU.
+
+    vLLM 0.31 ends with an error there when a prompt with a seed is, since a CPU's random generator
+    cannot be set back. `window` and `step` are what is asked for, null what vLLM would take.
+    """
+    longest = window or int(config.get("max_position_embeddings") or 0)
+    return {
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": max(step or _CPU_STEP, longest),
     }
 
 

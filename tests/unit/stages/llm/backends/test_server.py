@@ -173,6 +173,7 @@ def test_scores_through_an_echo() -> None:
     assert found["a"].logprobs == (-ord("c") / 1000, -ord("d") / 1000)
     assert found["a"].n_prompt_tokens == 4
     assert found["b"].status == "malformed" and "spans" in found["b"].detail
+    assert found["b"].attempts == 1
 
 
 def test_tokens_are_counted_where_the_folder_is_here(tiny_model: Path) -> None:
