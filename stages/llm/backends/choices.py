@@ -7,6 +7,7 @@ counted for the first of them, since it was read once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stages.llm.answer import Answer, scored
@@ -45,9 +46,19 @@ def by_prompt(requests: Sequence[Request], encoder: Encoder) -> list[list[Reques
 
 
 def chosen(
-    part: Sequence[Request], values: Sequence[Any], seconds: float, **counts: Any
+    part: Sequence[Request], values: Sequence[Any], seconds: float, **counts: int
 ) -> Iterator[tuple[str, Answer]]:
     """An answer for each request of a part; the tokens count for its first."""
     for request, value in zip(part, values, strict=True):
-        yield request.id, scored([value], seconds=seconds, **counts)
-        counts = dict.fromkeys(counts, 0)
+        yield request.id, counting(scored([value], seconds=seconds), **counts)
+        counts = {}
+
+
+def counting(answer: Answer, n_prompt_tokens: int = 0, n_cached_tokens: int | None = 0) -> Answer:
+    """The answer with the tokens of one more reading."""
+    cached = (answer.n_cached_tokens, n_cached_tokens)
+    return replace(
+        answer,
+        n_prompt_tokens=answer.n_prompt_tokens + n_prompt_tokens,
+        n_cached_tokens=None if cached == (None, None) else sum(n or 0 for n in cached),
+    )

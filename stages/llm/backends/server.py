@@ -21,9 +21,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from schemas.errors import UserError
-from stages.llm.answer import Answer
+from stages.llm.answer import Answer, scored
 from stages.llm.backends import wire
-from stages.llm.backends.choices import by_prompt, chosen
+from stages.llm.backends.choices import by_prompt, counting
 from stages.llm.backends.concurrency import Limiter
 from stages.llm.backends.encoding import Encoder, render
 from stages.llm.backends.faults import Fault, Malformed, back_off, classify, masked
@@ -170,11 +170,11 @@ class ServerBackend:
         path, body = wire.choosing(prompt, self.name)
         found, counts = wire.likeliest(await self._post(path, body))
         values = [found.get(token) for (token,) in rests]
-        answers = [answer for _, answer in chosen(part, values, 0.0, **counts)]
-        return [
-            answer if value is not None else await self._score_whole(prompt, rest)
-            for answer, value, rest in zip(answers, values, rests, strict=True)
+        answers = [
+            scored([value]) if value is not None else await self._score_whole(prompt, rest)
+            for value, rest in zip(values, rests, strict=True)
         ]
+        return [counting(answers[0], **counts), *answers[1:]]
 
     async def _score_whole(self, prompt: list[int], rest: list[int]) -> Answer:
         tokens = [*prompt, *rest]

@@ -110,7 +110,7 @@ def choosing(prompt: Sequence[int], name: str) -> tuple[str, Payload]:
     }  # fmt: skip
 
 
-def likeliest(response: Any) -> tuple[dict[int, float | None], Payload]:
+def likeliest(response: Any) -> tuple[dict[int, float | None], dict[str, Any]]:
     """Log-probability by token of the likeliest after the prompt, and the counts of tokens.
 
     Raises `Malformed`.
@@ -123,7 +123,7 @@ def likeliest(response: Any) -> tuple[dict[int, float | None], Payload]:
         tokens = {int(token.removeprefix("token_id:")): value for token, value in places[0].items()}
     except ValueError:
         raise Malformed("top_logprobs are not by token ids") from None
-    return tokens, _counts(response) | {"n_tokens": 0}
+    return tokens, {name: n for name, n in _counts(response).items() if name != "n_tokens"}
 
 
 def echoing(prompt: str, continuation: str, name: str) -> tuple[str, Payload]:

@@ -162,6 +162,7 @@ def test_words_of_one_token_are_one_request(tiny_model: Path) -> None:
     }
     assert bodies == [(False, 2), (False, 4), (True, 5), (True, 6)]
     assert found["near"].n_prompt_tokens == 4
+    assert found["far"].n_prompt_tokens == 5
 
 
 def test_scores_through_an_echo() -> None:
