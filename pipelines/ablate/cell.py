@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.dag.nodes import Nodes
+from pipelines.dag.start_dvc import DVC
 from pipelines.params import replace_params
 from pipelines.run.stage import run_command
 from schemas.errors import UserError
@@ -93,11 +94,11 @@ def save_experiment(
 
     The commit's message holds the identity, by which a later run knows that the cell is done.
     """
-    run_command(workspace, ["dvc", "--wait-for-lock", "repro"], name, on_line, stopping)
+    run_command(workspace, [*DVC, "--wait-for-lock", "repro"], name, on_line, stopping)
     new = _listed(workspace, "--others", "--exclude-standard")
     include = [word for path in new for word in ("--include-untracked", path)]
     run_command(
-        workspace, ["dvc", "--wait-for-lock", "exp", "save", "--force", "--name", name,
+        workspace, [*DVC, "--wait-for-lock", "exp", "save", "--force", "--name", name,
          "--message", message(identity), *include],
         name, on_line, stopping,
     )  # fmt: skip

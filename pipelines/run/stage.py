@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.dag.start_dvc import DVC
+
 GRACE = 10.0
 """Seconds between asking a stage to stop and killing it."""
 LOCK_PATIENCE = 300.0
@@ -102,7 +104,7 @@ def run_stage(
     `held` are file descriptors (of locks) that stay open until everything of the stage has ended,
     also when this process dies.
     """
-    command = ["dvc", "--wait-for-lock", "repro", "--single-item", stage]
+    command = [*DVC, "--wait-for-lock", "repro", "--single-item", stage]
     if force:
         command.append("--force")
     started = time.monotonic()
@@ -122,7 +124,7 @@ def run_stage(
     if status and how == "ran" and any(_LOCKED in line or _BUSY in line for line in tail):
         # The command succeeded, and DVC gave up on its lock when it came to record that.
         status, more, _ = _supervised(
-            ["dvc", "--wait-for-lock", "commit", "--force", stage],
+            [*DVC, "--wait-for-lock", "commit", "--force", stage],
             root, stage, on_line, stopping, timeout, environment, held,
         )  # fmt: skip
         tail = [*tail, *more]
@@ -139,7 +141,7 @@ def restore_stages(
     environment: Mapping[str, str] | None = None,
 ) -> None:
     """Bring stages whose results are in the cache up to date, upstream first, in one process."""
-    command = ["dvc", "--wait-for-lock", "repro", "--single-item", *stages]
+    command = [*DVC, "--wait-for-lock", "repro", "--single-item", *stages]
     run_command(root, command, ", ".join(stages), on_line, stopping, environment)
 
 
