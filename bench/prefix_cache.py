@@ -50,7 +50,7 @@ def main() -> None:
         for n, prompt in enumerate(judge_prompts(text, given.candidates, seed=d))
     ]
     random.Random(1).shuffle(requests)
-    unique = distinct_tokens([backend._encode(request) for request in requests])
+    unique = distinct_tokens([backend.encoder.prompt(request) for request in requests])
     held = int(given.cache_gib * 2**30) // (45 * 1024)
     print(f"{len(requests)} requests, {unique} unique tokens, cache of about {held} tokens")
 
