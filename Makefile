@@ -50,9 +50,9 @@ run: install
 report: install
 	longline report
 
-# Most tests wait for processes that they start: as many run at once as there are cores.
+# As many at once as tests/conftest.py says.
 test: install
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 install-vllm: $(VLLM_STAMP)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,17 @@ __all__ = ["composed", "copy_of_finished", "finished", "tiny_model", "workspace"
 ROOT = Path(__file__).parents[1]
 WORDS = ("Question", "Answer", "What", "is", "the", "of", "The", "?", ":", ",", ".")
 
+# A shell lets what it starts in the background ignore Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Stages that wait for a core should not spin on it: several tests run at once.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are cores: half of the time a test waits for what it has started."""
+    return min(8, (os.cpu_count() or 1) * 3 // 2)
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in its own

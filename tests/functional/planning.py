@@ -21,11 +21,13 @@ SEVEN = ("distractors.seed=7",)
 
 
 def tree(project: Project) -> dict[str, str]:
-    """Every file of the project with its content, rights and links; DVC's own notes aside."""
+    """Every file of the project with its content, rights and links; DVC's own notes and Python's
+    bytecode aside."""
     found = {}
     for path in sorted(project.path.rglob("*")):
         name = path.relative_to(project.path).as_posix()
-        if path.is_file() and not name.startswith((".git/", ".dvc/tmp/")):
+        own = name.startswith((".git/", ".dvc/tmp/")) or "__pycache__" in path.parts
+        if path.is_file() and not own:
             mode = stat.S_IMODE(path.lstat().st_mode)
             found[name] = f"{mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
     return found
