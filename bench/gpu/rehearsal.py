@@ -116,7 +116,12 @@ def main() -> None:
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name)
     compose = [sys.executable, "-m", "pipelines.cli", "params", "compose", *overrides(given)]
-    subprocess.run(compose, cwd=folder, check=True, env=os.environ | {"PYTHONPATH": str(folder)})
+    composed = subprocess.run(
+        compose, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if composed.returncode:
+        raise SystemExit(composed.stderr)
     print(f"{'stage':14}{'seconds':>9}{'GiB':>9}{'prompt':>12}{'computed':>12}{'new':>9}{'/s':>9}")
     for name in STAGES:
         status, peak = run_stage(folder, name, given.device)
