@@ -115,7 +115,7 @@ def test_a_busy_server_gets_fewer_requests_at_once(monkeypatch: pytest.MonkeyPat
     with fake_server(Faults(limit=4, seconds=0.01)) as server:
         found = answers(opened(server, attempts=50, deadline=60.0), requests(150))
         assert {answer.status for answer in found.values()} == {"ok"}
-    with fake_server(Faults(seconds=0.05)) as server:
+    with fake_server(Faults(seconds=0.25)) as server:
         answers(opened(server, max_concurrency=32), requests(150))
         assert 16 <= server.most_active <= 32
 
@@ -239,7 +239,7 @@ def test_a_server_that_goes_away_ends_the_work(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_stopping_early_cancels_what_is_under_way() -> None:
-    with fake_server(Faults(seconds=0.05)) as server:
+    with fake_server(Faults(seconds=0.25)) as server:
         backend = opened(server, max_concurrency=4)
         arriving = backend.generate(requests(200), SAMPLING)
         next(arriving)
