@@ -239,7 +239,7 @@ def test_a_server_that_goes_away_ends_the_work(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_stopping_early_cancels_what_is_under_way() -> None:
-    with fake_server(Faults(seconds=0.25)) as server:
+    with fake_server(Faults(seconds=0.05)) as server:
         backend = opened(server, max_concurrency=4)
         arriving = backend.generate(requests(200), SAMPLING)
         next(arriving)
