@@ -1,4 +1,5 @@
-"""`longline` and `dvc` in forks of one process that has imported them: for tests of both."""
+"""`longline`, `dvc` and stages in forks of one process that has imported them: for tests that start
+them often. Everything else is as in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,8 +15,15 @@ import pytest
 from tests.functional.dags import Project
 from tests.functional.processes import MARK, Running, change
 
-# What `longline run` and `dvc` import; a fork that finds it imported starts two seconds sooner.
+# What they import; a fork that finds it imported starts seconds sooner. Python has one such process
+# and reads the names when it starts it, so that everything is named here.
 _IMPORTED = (
+    "datasets", "great_expectations", "jsonschema", "openai", "peft", "stages.__main__",
+    "stages.candidates.sample", "stages.corpus.hotpotqa", "stages.corpus.musique",
+    "stages.distractors.random", "stages.distractors.tiered", "stages.rubrics.gold_entity_chain",
+    "stages.synthesize.import_qa", "stages.synthesize.kg_random_walk", "torch", "transformers",
+    "transformers.models.lfm2.modeling_lfm2", "transformers.trainer_utils",
+
     "pipelines.cli", "pipelines.dag.project", "pipelines.flow.pipeline", "pipelines.flow.start",
     "pipelines.flow.console", "pipelines.plan", "pipelines.plan_text", "hydra",
     "dvc.analytics", "dvc.cachemgr", "dvc.cli.parser", "dvc.data_cloud", "dvc.dirs", "dvc.lock",
@@ -26,16 +34,12 @@ _IMPORTED = (
     "pyparsing", "ruamel.yaml", "scmrepo.git",
 )  # fmt: skip
 
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__, *_IMPORTED])
+
 
 class Forks:
-    """Starts `longline` and `dvc` in forks of one process that has imported them already.
-
-    Everything else is as in a process of its own. For tests that start them often.
-    """
-
-    def __init__(self) -> None:
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([__name__, *_IMPORTED])
+    """Starts the programs `longline`, `dvc` and `stages`."""
 
     def start(
         self,
@@ -48,7 +52,7 @@ class Forks:
         mark = uuid.uuid4().hex
         output = project.path.parent / f"{project.path.name}-{mark}.log"
         whole = {**project.environment, MARK: mark, **environment}
-        process = self._context.Process(
+        process = FORKS.Process(
             target=_as_program,
             args=(str(project.path), whole, output, program, arguments, dict(constants or {})),
         )
@@ -83,6 +87,10 @@ def _as_program(
         from dvc.cli import main as dvc
 
         sys.exit(dvc(list(arguments)))
+    if program == "stages":
+        from stages.__main__ import main as stages
+
+        sys.exit(stages(list(arguments)))
     from prefect.context import refresh_global_settings_context
 
     from pipelines.cli import main as longline

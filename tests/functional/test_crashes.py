@@ -19,9 +19,9 @@ from tests.functional.processes import SHORT, Running, wait_until
 
 FOUR = ("--cpus", "4")
 CRASHING = {
-    "left": noted("left", ["src.txt"], "sleep=0.3", params=["distractors.seed"]),
+    "left": noted("left", ["src.txt"], "sleep=0.3", "hold=hold.txt", params=["distractors.seed"]),
     "right": stage(
-        "python stage.py right right.txt sleep=0.1 src.txt"
+        "python stage.py right right.txt sleep=0.1 hold=hold.txt src.txt"
         " && rm -rf folder.new && mkdir folder.new && cp right.txt folder.new/a.txt"
         " && sleep 0.2 && cp right.txt folder.new/b.txt && mv folder.new folder",
         ["stage.py", "src.txt"],

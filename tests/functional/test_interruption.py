@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import yaml
 
+from tests.functional.dags import Project
+from tests.functional.forks import Forks
+from tests.functional.processes import Running
 from tests.repository import Repository
 
 
@@ -30,15 +31,12 @@ def test_kill_at_random_moments(copy_of_finished: Repository) -> None:
     values["synthesize"]["seed"] = 7
     params.write_text(yaml.safe_dump(values), encoding="utf-8")
 
-    def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "stages", "synthesize"],
-            cwd=repository.path, env=repository.environment, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+    def start() -> Running:
+        project = Project(repository.path, repository.environment)
+        return Forks().start(project, "stages", "synthesize")
 
     started = time.monotonic()
-    process = start()
-    assert process.wait() == 0
+    start().wait()
     whole = time.monotonic() - started
     new = fingerprint(repository.path / "data/questions")
     assert new != old
@@ -48,16 +46,15 @@ def test_kill_at_random_moments(copy_of_finished: Repository) -> None:
     params.write_text(yaml.safe_dump(values), encoding="utf-8")
     killed = 0
     seen = {new}
-    for _ in range(5):
-        process = start()
-        time.sleep(generator.uniform(0.5, 1.0) * whole)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            killed += 1
-        process.wait()
+    for _ in range(10):
+        running = start()
+        time.sleep(generator.uniform(0.0, 1.0) * whole)
+        running.send(signal.SIGKILL)
+        running.wait(None)
+        killed += running.status == -signal.SIGKILL
         seen.add(fingerprint(repository.path / "data/questions"))
     assert killed
-    assert start().wait() == 0
+    start().wait()
     last = fingerprint(repository.path / "data/questions")
     assert seen <= {new, last}
     assert not list((repository.path / ".work").glob("synthesize-*"))

@@ -4,7 +4,6 @@ real stages, killed and run again."""
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import shutil
@@ -18,7 +17,6 @@ from typing import Any
 import pytest
 import yaml
 
-from stages.__main__ import main
 from stages.llm.backends.server import open_server
 from stages.llm.layer import LanguageModel
 from stages.llm.model import Model
@@ -27,6 +25,9 @@ from stages.llm.store import Store
 from stages.runtime import runlog
 from tests.conftest import ROOT
 from tests.fake_server import Faults, State, fake_server, good_text, lasting_fault
+from tests.functional.dags import Project
+from tests.functional.forks import Forks
+from tests.functional.processes import Running
 from tests.repository import Repository
 from tests.unit.stages.corpus.conftest import RUNTIME
 from tests.unit.stages.library import put_library
@@ -40,13 +41,6 @@ CONCURRENCY = 8
 SAMPLES = 80
 QUESTIONS = 6
 ALL = SAMPLES * QUESTIONS
-
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    [__name__, "datasets", "great_expectations", "jsonschema", "openai", "peft",
-     "pipelines.params", "stages.candidates.sample", "torch", "transformers",
-     "transformers.models.lfm2.modeling_lfm2", "transformers.trainer_utils"]
-)  # fmt: skip
 
 
 # -- faults ------------------------------------------------------------------------------------
@@ -125,27 +119,8 @@ def set_llm(folder: Path, **values: Any) -> None:
     file.write_text(yaml.safe_dump(params), encoding="utf-8")
 
 
-def _run(folder: str, environment: dict[str, str]) -> None:
-    os.setsid()
-    os.chdir(folder)
-    os.environ.update(environment)
-    with open("stage.log", "ab") as log:
-        for descriptor in (1, 2):
-            os.dup2(log.fileno(), descriptor)
-    os._exit(main(["candidates"]))
-
-
-def start(folder: Path, **environment: str) -> Any:
-    process = _FORKS.Process(target=_run, args=(str(folder), environment))
-    process.start()
-    return process
-
-
-def finish(process: Any, folder: Path, status: int = 0) -> str:
-    process.join(120)
-    log = (folder / "stage.log").read_text(encoding="utf-8")
-    assert process.exitcode == status, log
-    return log
+def start(folder: Path, **environment: str) -> Running:
+    return Forks().start(Project(folder, {**os.environ, **environment}), "stages", "candidates")
 
 
 def dataset(folder: Path) -> dict[str, bytes]:
@@ -167,27 +142,26 @@ def test_killed_thirty_times(tmp_path: Path, tiny_model: Path, composed: str) ->
     generator = random.Random(0)
     with fake_server(Faults(seconds=0.01)) as server:
         whole = make_project(tmp_path / "whole", tiny_model, composed, server)
-        finish(start(whole), whole)
+        start(whole).wait()
         assert asked_times(server).total() == ALL
         server.asked.clear()
         killed = make_project(tmp_path / "killed", tiny_model, composed, server)
         for number in range(30):
-            process = start(killed)
+            running = start(killed)
             began, seen = time.monotonic(), len(server.asked)
             if number < 24:  # while it asks, after a few answers more
                 more = generator.randrange(18)
-                while len(server.asked) < min(seen + more, ALL) and process.is_alive():
+                while len(server.asked) < min(seen + more, ALL) and running.status is None:
                     time.sleep(0.001)
                     assert time.monotonic() - began < 60
                 time.sleep(generator.uniform(0, 0.02))
             else:  # at any moment
                 time.sleep(generator.uniform(0, 3.0))
-            if process.is_alive():
-                os.kill(process.pid, signal.SIGKILL)
-            process.join()
+            running.send(signal.SIGKILL)
+            running.wait(None)
             asked = asked_times(server)
             assert asked.total() - len(asked) <= (number + 1) * CONCURRENCY
-        finish(start(killed), killed)
+        start(killed).wait()
         asked = asked_times(server)
         assert len(asked) == ALL
         assert asked.total() - len(asked) <= 30 * CONCURRENCY
@@ -200,22 +174,22 @@ def test_again_asks_nothing_and_replay_names_a_miss(
 ) -> None:
     with fake_server() as server:
         folder = make_project(tmp_path / "project", tiny_model, composed, server)
-        finish(start(folder), folder)
+        start(folder).wait()
         first = dataset(folder)
         run = last_run(folder)
         assert run["llm"]["asked"] == ALL and run["tokens"]["completion"] > 0
         assert run["llm"]["statuses"] == {"ok": ALL}
     # The server is gone, and nobody misses it.
-    finish(start(folder), folder)
+    start(folder).wait()
     assert dataset(folder) == first
     run = last_run(folder)
     assert (run["llm"]["asked"], run["llm"]["kept"], run["cost"]) == (0, ALL, 0.0)
     set_llm(folder, replay=True)
-    finish(start(folder), folder)
+    start(folder).wait()
     assert dataset(folder) == first
     with Store.open(folder / ".longline" / "llm").connection as connection:
         connection.execute("DELETE FROM answers WHERE key = (SELECT min(key) FROM answers)")
-    log = finish(start(folder), folder, status=1)
+    log = start(folder).wait(1)
     assert f"replay, but the store has no answer to 1 of {ALL} requests. First: " in log
     named = log.rsplit("First: ", 1)[1].split()[0]
     assert named in rows(folder)
@@ -231,15 +205,14 @@ def test_two_processes_share_a_store(tmp_path: Path, tiny_model: Path, composed:
             make_project(tmp_path / name, tiny_model, composed, server) for name in ("a", "b")
         ]
         shared = {"LONGLINE_LLM_STORE": str(tmp_path / "store")}
-        processes = [start(folder, **shared) for folder in folders]
-        for process, folder in zip(processes, folders, strict=True):
-            finish(process, folder)
+        for running in [start(folder, **shared) for folder in folders]:
+            running.wait()
         first, second = (rows(folder) for folder in folders)
         assert first == second and len(first) == ALL
         assert not (folders[0] / ".longline" / "llm").exists()
         # What came is kept: a third asks nothing.
         before = len(server.asked)
-        finish(start(folders[0], **shared), folders[0])
+        start(folders[0], **shared).wait()
         assert len(server.asked) == before and rows(folders[0]) == first
 
 
@@ -257,18 +230,18 @@ def test_too_many_failures_fail_the_stage_and_keep_the_rest(
         folder = make_project(tmp_path / "project", tiny_model, composed, server)
         llm = yaml.safe_load((folder / "params.yaml").read_text())["runtime"]["llm"]
         set_llm(folder, server=llm["server"] | {"attempts": 1})
-        log = finish(start(folder), folder, status=1)
+        log = start(folder).wait(1)
         assert "Traceback" not in log
         assert "requests to models/warmup failed (" in log and "HTTP 500" in log
         assert "runtime.llm.max_failed" in log
         assert not (folder / "data" / "candidates").exists()
         server.faults = Faults(share=0.02, kinds=("500",))
-        finish(start(folder), folder)
+        start(folder).wait()
         meta = json.loads((folder / "data/candidates/_meta.json").read_text())["accounting"]
         assert meta["in"] == ALL == meta["out"] + meta["dropped"]["http"]
         # The failed ones are asked again; the others are not.
         server.faults, before = Faults(), len(server.asked)
-        finish(start(folder), folder)
+        start(folder).wait()
         assert len(server.asked) - before == meta["dropped"]["http"]
 
 

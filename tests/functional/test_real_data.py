@@ -7,14 +7,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schemas.read import Dataset
+from tests.functional.dags import Project
+from tests.functional.forks import Forks
 
 ROOT = Path(__file__).parents[2]
 STAGES = ("corpus", "synthesize", "distractors", "rubrics")
@@ -29,12 +29,12 @@ class Workspace:
         shutil.copytree(ROOT / "pipelines" / "hydra", folder / "pipelines" / "hydra")
 
     def compose(self, *overrides: str) -> None:
-        self._python("pipelines.cli", "params", "compose", *overrides)
+        self._run("longline", "params", "compose", *overrides)
 
     def run(self, *stages: str) -> dict[str, dict[str, Any]]:
         """Run the stages in order; their metrics by name."""
         for stage in stages:
-            self._python("stages", stage)
+            self._run("stages", stage)
         return {
             stage: json.loads((self.folder / "reports" / f"{stage}.json").read_text("utf-8"))
             for stage in stages
@@ -47,20 +47,8 @@ class Workspace:
         accounting: dict[str, Any] = Dataset.open(self.folder / "data" / dataset).meta["accounting"]
         return accounting
 
-    def _python(self, *module_and_arguments: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", _RUN, str(ROOT), *module_and_arguments],
-            cwd=self.folder, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
-
-
-# The code of this checkout, whatever `pipelines/` lies in the folder.
-_RUN = (
-    "import runpy, sys; root, module, *rest = sys.argv[1:]; sys.path[0] = root; "
-    "sys.argv = [module, *rest]; runpy.run_module(module, run_name='__main__', alter_sys=True)"
-)
+    def _run(self, program: str, *arguments: str) -> None:
+        Forks().start(Project(self.folder, {**os.environ}), program, *arguments).wait()
 
 
 def check(workspace: Workspace, metrics: dict[str, dict[str, Any]]) -> None:

@@ -64,7 +64,7 @@ def test_timeout(api: Api, tmp_path: Path) -> None:
     project = api.project(
         tmp_path / "project",
         {
-            "family": noted("family", ["src.txt"], "family=src-hold.txt", meta={"timeout": 2}),
+            "family": noted("family", ["src.txt"], "family=src-hold.txt", meta={"timeout": 8}),
             "child": noted("child", ["family.txt"]),
             "sibling": noted("sibling", ["src.txt"], meta={"timeout": 60}),
         },
@@ -76,7 +76,7 @@ def test_timeout(api: Api, tmp_path: Path) -> None:
     assert running.left() == {}
     record = api.newest()
     assert states(record) == {"family": "Failed", "child": "Skipped", "sibling": "Completed"}
-    assert "longer than its timeout of 2 s and was stopped" in record.tasks["family"].message
+    assert "longer than its timeout of 8 s and was stopped" in record.tasks["family"].message
     assert record.state == "Failed"
     assert project.status().keys() == {"family", "child"}
 
