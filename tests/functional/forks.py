@@ -23,7 +23,6 @@ _IMPORTED = (
     "stages.distractors.random", "stages.distractors.tiered", "stages.rubrics.gold_entity_chain",
     "stages.synthesize.import_qa", "stages.synthesize.kg_random_walk", "torch", "transformers",
     "transformers.models.lfm2.modeling_lfm2", "transformers.trainer_utils",
-
     "pipelines.cli", "pipelines.dag.project", "pipelines.flow.pipeline", "pipelines.flow.start",
     "pipelines.flow.console", "pipelines.plan", "pipelines.plan_text", "hydra",
     "dvc.analytics", "dvc.cachemgr", "dvc.cli.parser", "dvc.data_cloud", "dvc.dirs", "dvc.lock",

@@ -199,9 +199,9 @@ class VllmBackend:
             if not prompt:
                 raise ValueError("nothing stands before the continuation")
             if is_choice(part[0], self.encoder):
-                words = [self.encoder.continuation(request)[0] for request in part]
+                words = {self.encoder.continuation(request)[0] for request in part}
                 return prompt, SamplingParams(
-                    temperature=0.0, max_tokens=1, logprob_token_ids=words, detokenize=False
+                    temperature=0.0, max_tokens=1, logprob_token_ids=sorted(words), detokenize=False
                 )
             return [*prompt, *self.encoder.continuation(part[0])], SamplingParams(
                 temperature=0.0,
