@@ -141,11 +141,28 @@ class Api:
 
         self.client.set_flow_run_state(flow_run, Cancelling())
 
-    def _record(self, run: Any) -> FlowRecord:
-        from prefect.client.schemas.filters import ArtifactFilter, FlowRunFilter, LogFilter
+    def task_runs(self, run: Any) -> list[Any]:
+        """The task runs of a flow run, once the server has the states that it was told: it notes
+        them a moment later."""
+        from prefect.client.schemas.filters import FlowRunFilter
 
         only = FlowRunFilter(id={"any_": [run.id]})
-        task_runs = self.client.read_task_runs(flow_run_filter=only)
+        found: list[Any] = []
+
+        def noted() -> bool:
+            found[:] = self.client.read_task_runs(flow_run_filter=only)
+            return all(
+                task.state and (task.state.is_final() or not run.state.is_completed())
+                for task in found
+            )
+
+        wait_until(noted, said=lambda: str(found))
+        return found
+
+    def _record(self, run: Any) -> FlowRecord:
+        from prefect.client.schemas.filters import ArtifactFilter, LogFilter
+
+        task_runs = self.task_runs(run)
         logs = self.client.read_logs(
             LogFilter(flow_run_id={"any_": [run.id]}), limit=200
         )  # fmt: skip

@@ -88,7 +88,8 @@ class TestDeployment:
         run = start(api, overrides=["distractors.seed=5"])
         assert ends(api, run) == "Completed"
         assert "seed: 5" in project.read("params.yaml")
-        names = {task.name: task.state.name for task in tasks(api, run)}
+        tasks = api.task_runs(api.client.read_flow_run(run))
+        names = {task.name: task.state.name for task in tasks}
         assert names == {"first": "Completed", "second": "Completed"}
 
     def test_schedules_pause_and_resume(self, api: Api) -> None:
@@ -124,12 +125,6 @@ class TestDeployment:
         (project.path / "bad.flag").unlink()
         api.client.set_flow_run_state(run, AwaitingRetry(), force=True)
         wait_until(lambda: state(api, run) == "Completed", said=lambda: state(api, run))
-
-
-def tasks(api: Api, run: Any) -> list[Any]:
-    from prefect.client.schemas.filters import FlowRunFilter
-
-    return list(api.client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [run]})))
 
 
 def free_port() -> int:
