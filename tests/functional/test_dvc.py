@@ -17,6 +17,12 @@ def stages_run(output: str) -> set[str]:
     return set(re.findall(r"Running stage '(\w+)'", output))
 
 
+def queried(repository: Repository, query: str) -> float:
+    """The one number that `longline sql` finds."""
+    done = repository.run(sys.executable, "-m", "pipelines.cli", "sql", "--format", "json", query)
+    return float(next(iter(json.loads(done.stdout).values())))
+
+
 def test_every_output_is_there(finished: Repository) -> None:
     for stage in STAGES.values():
         for path in (
@@ -38,22 +44,15 @@ def test_a_second_repro_does_nothing(finished: Repository) -> None:
 
 def test_an_experiment_runs_what_depends_on_the_change(copy_of_finished: Repository) -> None:
     before = (copy_of_finished.path / "data/judgments/_meta.json").read_bytes()
-
-    def least_margin(split: str) -> float:
-        done = copy_of_finished.run(
-            sys.executable, "-m", "pipelines.cli", "sql", "--format", "json",
-            f"select min(margin) as least from preferences where split = '{split}'",
-        )  # fmt: skip
-        return float(json.loads(done.stdout)["least"])
-
     # Which margins there are depends on the processor; this one takes pairs out of training.
-    bound = least_margin("train") + 0.01
+    least = "select min(margin) from preferences"
+    bound = queried(copy_of_finished, f"{least} where split = 'train'") + 0.01
     done = copy_of_finished.run(
         "dvc", "exp", "run", "-n", "wide", "-S", f"preferences.min_margin={bound}"
     )
     assert stages_run(done.stdout) == {"preferences", "reward_model", "policy", "evaluate"}
     assert (copy_of_finished.path / "data/judgments/_meta.json").read_bytes() == before
-    assert least_margin("train") >= bound
+    assert queried(copy_of_finished, least) >= bound
     shown = json.loads(copy_of_finished.run("dvc", "exp", "show", "--json").stdout)
     assert "wide" in json.dumps(shown)
 
@@ -130,26 +129,22 @@ def test_gold_larger_than_every_budget(copy_of_finished: Repository) -> None:
 
 def test_no_answer_leaks(finished: Repository) -> None:
     """No held-out gold document in a training context, no held-out question in training."""
-
-    def count(query: str) -> int:
-        out = finished.run(
-            sys.executable, "-m", "pipelines.cli", "sql", "--format", "json", query
-        ).stdout
-        return int(next(iter(json.loads(out).values())))
-
     gold = "select unnest(gold_doc_ids) as doc_id, split from questions"
-    assert count(
+    assert queried(
+        finished,
         f"select count(*) from ({gold}) a join ({gold}) b using (doc_id) where a.split <> b.split"
     ) == 0  # fmt: skip
-    assert count(
+    assert queried(
+        finished,
         "select count(*) from (select split, unnest(documents).doc_id as doc_id from contexts) c "
         f"join ({gold}) g using (doc_id) where c.split = 'train' and g.split <> 'train'"
     ) == 0  # fmt: skip
-    assert count(
+    assert queried(
+        finished,
         "select count(*) from rollouts join questions using (question_id) where split <> 'train'"
     ) == 0  # fmt: skip
-    assert count("select count(*) from evaluations where split <> 'test'") == 0
-    assert count("select count(*) from contexts where split = 'train'") > 0
+    assert queried(finished, "select count(*) from evaluations where split <> 'test'") == 0
+    assert queried(finished, "select count(*) from contexts where split = 'train'") > 0
 
 
 def test_report_from_the_command_line(copy_of_finished: Repository) -> None:
