@@ -28,7 +28,7 @@ from stages.llm.library import Item, items, load_documents
 from stages.llm.model import Model
 from stages.llm.prompts import load_template, render_prompt
 from stages.llm.request import Request, Sampling
-from stages.llm.reward_model import load_reward_model, score, sequence
+from stages.llm.reward_model import load_reward_model, score, scoring_batch, sequence
 from stages.llm.tokenizer import load_tokenizer
 from stages.rewards.build import entities_by_question, make_sample, row_status
 from stages.rewards.sample import sample_response
@@ -340,7 +340,7 @@ def reward_model_rows(
         model,
         tokenizer,
         [sequence(tokenizer, item.prompt.text, row["text"]) for item, row in drawn],
-        runtime.generation_batch,
+        scoring_batch(runtime),
     )
     scores = {row["candidate_id"]: value for (_, row), value in zip(drawn, values, strict=True)}
     preferences = list(context.dataset("preferences").rows("split = ?", parameters=[config.split]))

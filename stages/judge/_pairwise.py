@@ -3,10 +3,12 @@
 A judge that prefers a place rather than an answer says the same of both orders. Such a comparison
 is recorded as `order_disagreement` and is no number; neither is one whose request failed. The
 value of a candidate is its share of wins over its consistent comparisons, a tie counting half;
-without any it is failed. `agreement` is the share of answered comparisons that are consistent.
+without any it is failed. `agreement` is the share of the comparisons answered by the judge that
+are consistent.
 
 With `pairs_per_question` a seeded schedule in which all candidates take their turns picks the
-pairs. Two answers with the same words are level, and the judge is not asked.
+pairs. Two answers with the same words are level; the judge is not asked, so they say nothing about
+its agreement.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from stages.llm.request import Request
 
 NEEDS = frozenset({"first", "second", "criterion", "choices"})
 DISAGREE = "order_disagreement"
+SAME_WORDS = "the same words"
+"""The reason of a comparison that was not asked; the reasons of asked ones have two lines."""
 
 Pair = tuple[Answered, Answered]
 
@@ -118,7 +122,9 @@ def verdicts(judge: PairwiseJudge, case: Case, answers: Mapping[str, Answer]) ->
 
 def _verdict(name: str, parts: Sequence[Part], tokens: tuple[int, int]) -> Verdict:
     values = [part.value for part in parts if part.value is not None]
-    answered = len(values) + sum(part.status == DISAGREE for part in parts)
+    asked = [part for part in parts if part.reason != SAME_WORDS]
+    agreed = sum(part.value is not None for part in asked)
+    answered = agreed + sum(part.status == DISAGREE for part in asked)
     status = "ok"
     if not parts:
         status = "failed:no_opponent"
@@ -130,7 +136,7 @@ def _verdict(name: str, parts: Sequence[Part], tokens: tuple[int, int]) -> Verdi
         fmean(values) if values else None,
         status,
         tuple(parts),
-        len(values) / answered if answered else None,
+        agreed / answered if answered else None,
         *tokens,
     )
 
@@ -138,7 +144,7 @@ def _verdict(name: str, parts: Sequence[Part], tokens: tuple[int, int]) -> Verdi
 def _compare(case: Case, one: Answered, other: Answered, answers: Mapping[str, Answer]) -> Part:
     """The comparison as `one` sees it; its name is the opponent's."""
     if one.text == other.text:
-        return Part(other.candidate_id, 0.5, "ok", "the same words")
+        return Part(other.candidate_id, 0.5, "ok", SAME_WORDS)
     forth, back = answers[_id(case, one, other)], answers[_id(case, other, one)]
     lost = next((answer for answer in (forth, back) if answer.status != "ok"), None)
     if lost is not None:

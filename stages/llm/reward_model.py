@@ -1,16 +1,18 @@
 """Sequence classifiers as reward models: making one from a language model, loading, scoring.
 
 transformers has no classifier for LFM2; its generic mixin makes one. The score is read at the
-last token, the end token.
+last token, the end token. A score that is not finite is no number: it is None.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from stages.llm.tokenizer import must_exist
+from stages.runtime.params import Runtime
 
 
 def classifier_class(folder: Path | str) -> Any:
@@ -51,14 +53,27 @@ def sequence(tokenizer: Any, prompt: str, response: str) -> list[int]:
     return [*tokens, tokenizer.eos_token_id]
 
 
+def scoring_batch(runtime: Runtime) -> int:
+    """Sequences that are scored at once: no more than the device holds in a training step."""
+    return min(runtime.generation_batch, runtime.micro_batch or runtime.generation_batch)
+
+
+def in_order(chosen: float | None, rejected: float | None) -> bool | None:
+    """Whether the chosen one has the higher score (strictly); None without both scores."""
+    return None if chosen is None or rejected is None else chosen > rejected
+
+
 def score(
     model: Any, tokenizer: Any, sequences: Sequence[Sequence[int]], batch: int
-) -> list[float]:
-    """One score per token sequence, in order; batched by length, padded on the right."""
+) -> list[float | None]:
+    """One score per token sequence, in order; batched by length, padded on the right.
+
+    None stands for a score that is NaN or infinite, as weights that diverged give.
+    """
     import torch
 
     order = sorted(range(len(sequences)), key=lambda i: (len(sequences[i]), i))
-    scores = [0.0] * len(sequences)
+    scores: list[float | None] = [None] * len(sequences)
     pad = tokenizer.pad_token_id
     with torch.inference_mode():
         for start in range(0, len(order), batch):
@@ -71,5 +86,5 @@ def score(
                 attention_mask=torch.tensor(mask, device=model.device),
             ).logits
             for index, value in zip(indices, logits[:, 0].float().tolist(), strict=True):
-                scores[index] = value
+                scores[index] = value if math.isfinite(value) else None
     return scores

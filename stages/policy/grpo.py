@@ -16,7 +16,7 @@ from stages.llm.adapter import Adapter, merged, peft_config
 from stages.llm.demonstration import demonstration
 from stages.llm.library import Item, items
 from stages.llm.prompts import count_tokens, load_template
-from stages.llm.reward_model import load_reward_model, score, sequence
+from stages.llm.reward_model import load_reward_model, score, scoring_batch, sequence
 from stages.llm.tokenizer import load_causal_lm, load_tokenizer, saved_dtype
 from stages.llm.training import (
     Optimisation,
@@ -204,7 +204,7 @@ def _reward_model(
 
     def scores(samples: Any) -> list[float | None]:
         sequences = [_sequence(tokenizer, chosen, sample) for sample in samples]
-        return list(score(model, tokenizer, sequences, runtime.generation_batch))
+        return score(model, tokenizer, sequences, scoring_batch(runtime))
 
     return scores
 

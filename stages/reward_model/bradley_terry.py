@@ -3,7 +3,8 @@
 Starts from the warm-up model's body with a new head. `max_length` has no default: TRL filters out
 longer pairs without a word (its own default is 1024 tokens), so here they are counted, and a share
 above `max_dropped` is an error. Held-out accuracy is measured on the pairs of the other splits;
-the test split is never trained on.
+the test split is never trained on. A pair with a score that is not finite counts in no accuracy; if
+no pair has two, training has diverged and the stage fails.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from schemas.errors import UserError
 from stages.llm.adapter import Adapter, merged, peft_config
 from stages.llm.library import Item, items
 from stages.llm.prompts import load_template
-from stages.llm.reward_model import load_reward_model, score, sequence
+from stages.llm.reward_model import (
+    in_order,
+    load_reward_model,
+    score,
+    scoring_batch,
+    sequence,
+)
 from stages.llm.tokenizer import load_tokenizer, saved_dtype
 from stages.llm.training import (
     Optimisation,
@@ -79,7 +86,7 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
     return {
         "pairs_trained": len(trained),
         "pairs_too_long": dropped,
-        **accuracy(model, tokenizer, kept, context.params.runtime.generation_batch, config.seed),
+        **accuracy(model, tokenizer, kept, scoring_batch(context.params.runtime), config.seed),
     }
 
 
@@ -89,19 +96,29 @@ def accuracy(
     """Share of pairs in the right order, on the pairs trained on and on held-out ones.
 
     The held-out pairs are those of the validation split; the test split is left to `evaluate`.
+    Raises UserError if no pair has two finite scores, as after training that diverged.
     """
     found: dict[str, float | None] = {}
+    scored, lost = 0, 0
     for split in ("train", "validation"):
         measured = [pair for pair in pairs if pair["split"] == split]
         chosen = score(model, tokenizer, [p["chosen_ids"] for p in measured], batch)
         rejected = score(model, tokenizer, [p["rejected_ids"] for p in measured], batch)
-        wins = [float(a > b) for a, b in zip(chosen, rejected, strict=True)]
+        orders = [in_order(a, b) for a, b in zip(chosen, rejected, strict=True)]
+        wins = [float(order) for order in orders if order is not None]
+        scored, lost = scored + len(wins), lost + len(orders) - len(wins)
         interval = mean_interval(wins, seed=seed)
         found[f"accuracy_{split}"] = interval.mean
         if split == "validation":
             found["accuracy_validation_low"] = interval.low
             found["accuracy_validation_high"] = interval.high
-    return found
+    if lost and not scored:
+        raise UserError(
+            f"reward_model: the trained model gives none of the {lost} pairs two finite scores: "
+            "the training diverged",
+            fix="lower it: dvc exp run -S reward_model.optimisation.learning_rate=...",
+        )
+    return {**found, "pairs_not_scored": lost}
 
 
 def tokenised_pairs(config: Config, context: StageContext, tokenizer: Any) -> list[dict[str, Any]]:

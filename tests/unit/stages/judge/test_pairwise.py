@@ -133,7 +133,16 @@ def test_the_same_words_are_level_without_asking() -> None:
     asked = requests(made, ASK, one)
     assert len(asked) == 4
     found = verdicts(made, one, replies(asked, lambda r: longest(*shown(r))))
-    assert [v.value for v in found] == [0.75, 0.75, 0.0]
+    assert [(v.value, v.agreement) for v in found] == [(0.75, 1.0), (0.75, 1.0), (0.0, 1.0)]
+
+
+def test_the_same_words_say_nothing_about_the_judge() -> None:
+    found = decided(case("same", "same"), longest)
+    assert [(v.value, v.status, v.agreement) for v in found.values()] == [(0.5, "ok", None)] * 2
+    first = decided(
+        case("same", "same", "x"), lambda *_: {"explanation": "the same words", "better": "1"}
+    )
+    assert [(v.value, v.agreement) for v in first.values()] == [(0.5, 0.0), (0.5, 0.0), (None, 0.0)]
 
 
 @given(

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from pipelines.params import compose_params
 from schemas.errors import UserError
-from stages.llm.reward_model import load_reward_model, score, sequence
+from stages.llm.reward_model import in_order, load_reward_model, score, scoring_batch, sequence
 from stages.llm.tokenizer import load_causal_lm, load_tokenizer
 from stages.llm.training import save
+from tests.conftest import ROOT
 
 TEXTS = ["Rome", "Paris is in France .", "Rome is in Italy and old .", "is", "old of the Italy ? ."]
 
@@ -62,6 +64,46 @@ def test_the_score_is_read_at_the_end_token(
         hidden = model.model(torch.tensor([sequences[2]])).last_hidden_state
         expected = float(model.score(hidden)[0, -1, 0])
     assert score(model, tokenizer, sequences, 5)[2] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf")])
+def test_a_score_that_is_not_finite_is_none(
+    model: Any, sequences: list[list[int]], tokenizer: Any, broken: float
+) -> None:
+    """One sequence's score breaks; its neighbours in the batch keep theirs."""
+    whole = score(model, tokenizer, sequences, 5)
+    longest = max(range(len(sequences)), key=lambda i: len(sequences[i]))
+
+    def breaks(_: Any, __: Any, logits: Any) -> Any:
+        logits = logits.clone()
+        logits[-1] = broken  # a batch is sorted by length
+        return logits
+
+    handle = model.score.register_forward_hook(breaks)
+    try:
+        found = score(model, tokenizer, sequences, 5)
+    finally:
+        handle.remove()
+    assert found[longest] is None
+    assert [v for i, v in enumerate(found) if i != longest] == [
+        v for i, v in enumerate(whole) if i != longest
+    ]
+
+
+def test_pairs_in_order() -> None:
+    assert in_order(1.0, 0.0) is True
+    assert in_order(1.0, 1.0) is False
+    assert in_order(None, 0.0) is None
+    assert in_order(0.0, None) is None
+
+
+@pytest.mark.parametrize(("micro", "batch"), [(None, 16), (4, 4), (32, 16)])
+def test_no_more_are_scored_at_once_than_are_trained(micro: int | None, batch: int) -> None:
+    runtime = compose_params(root=ROOT).runtime
+    assert (
+        scoring_batch(runtime.model_copy(update={"generation_batch": 16, "micro_batch": micro}))
+        == batch
+    )
 
 
 def test_nothing_to_score(model: Any, tokenizer: Any) -> None:
