@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,17 @@ def load_tokenizer(folder: Path | str) -> Any:
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def end_tokens(tokenizer: Any, declared: int | Sequence[int] | None) -> frozenset[int]:
+    """All tokens that end an answer.
+
+    `declared` is what the model's generation_config names: a chat model often names several (the
+    end of a turn and the end of a text), of which the tokenizer knows one.
+    vLLM and TRL stop at each of them.
+    """
+    more = () if declared is None else [declared] if isinstance(declared, int) else declared
+    return frozenset({tokenizer.eos_token_id, *more} - {None})
 
 
 def load_causal_lm(folder: Path | str, device: str = "cpu", dtype: str = "auto") -> Any:

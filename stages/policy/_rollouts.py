@@ -14,6 +14,8 @@ from typing import Any
 from schemas.errors import UserError
 from schemas.ids import content_id
 from stages.llm.library import Item
+from stages.llm.prompts import count_tokens
+from stages.llm.tokenizer import end_tokens
 from stages.rewards.build import make_sample, row_status
 from stages.rewards.sample import Reward, RewardModel, Sample
 from stages.rewards.score import score_group
@@ -30,6 +32,8 @@ class Recorder:
     entities: Mapping[str, Sequence[str]]
     tokenizer: Any
     reward_model: RewardModel | None = None
+    ends: frozenset[int] = frozenset()
+    """The tokens that end an answer; the trainer of the run fills them in."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     _open: list[dict[str, Any]] = field(default_factory=list)
     __name__: str = "longline_reward"
@@ -58,7 +62,7 @@ class Recorder:
         step = int(trainer_state.global_step)
         places = {i: place for indices in groups.values() for place, i in enumerate(indices)}
         usage.add(
-            prompt=sum(len(self.tokenizer.encode(text)) for text in prompts),
+            prompt=sum(count_tokens(self.tokenizer, text) for text in prompts),
             completion=sum(len(ids) for ids in completion_ids),
         )
         self._open = [
@@ -81,16 +85,13 @@ class Recorder:
 
     def sample(self, question_id: str, completion_ids: Sequence[int]) -> Sample:
         """The sample of one completion. TRL's own text has lost the special tokens."""
-        end = self.tokenizer.eos_token_id
         ids = list(completion_ids)
-        finished = end in ids
-        text = self.tokenizer.decode(
-            ids[: ids.index(end)] if finished else ids, skip_special_tokens=False
-        )
+        length = next((at for at, token in enumerate(ids) if token in self.ends), len(ids))
+        text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
         return make_sample(
             self.items[question_id],
             text,
-            "stop" if finished else "length",
+            "stop" if length < len(ids) else "length",
             self.entities.get(question_id, ()),
         )
 
@@ -117,7 +118,15 @@ def recording_trainer() -> type:
                     fix="raise policy.optimisation.batch to a multiple of policy.group times the "
                     "processes of runtime.accelerate",
                 )
+            recorder.ends = end_tokens(
+                self.processing_class, self.model.generation_config.eos_token_id
+            )
             self.recorder = recorder
+
+        def _tokenize_prompts(self, prompts: list[str]) -> Any:
+            """As all other stages read them: the text holds its special tokens already."""
+            tokens = self.processing_class(text=prompts, add_special_tokens=False)
+            return tokens["input_ids"], None, {}
 
         def _generate_and_score_completions(self, inputs: Any) -> Any:
             output = super()._generate_and_score_completions(inputs)

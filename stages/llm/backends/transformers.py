@@ -20,7 +20,7 @@ from stages.llm.backends.choices import by_prompt, chosen, is_choice
 from stages.llm.backends.encoding import Encoder
 from stages.llm.model import Model
 from stages.llm.request import Request, Sampling
-from stages.llm.tokenizer import load_causal_lm, load_tokenizer
+from stages.llm.tokenizer import end_tokens, load_causal_lm, load_tokenizer
 from stages.runtime.llm import TransformersSettings
 from stages.runtime.params import Runtime
 from stages.runtime.seeds import device
@@ -47,12 +47,13 @@ class TransformersBackend:
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[str, Answer]]:
         encoded = [self.encoder.prompt(request) for request in requests]
+        ends = end_tokens(self.tokenizer, self.model.generation_config.eos_token_id)
         for indices in self._batches([len(tokens) for tokens in encoded]):
             started = time.monotonic()
             with _plain_generation(self.model):
                 outputs = _generate_batch(
                     self.model, self.tokenizer, [encoded[i] for i in indices],
-                    [requests[i].seed for i in indices], sampling,
+                    [requests[i].seed for i in indices], sampling, ends,
                 )  # fmt: skip
             seconds = time.monotonic() - started
             for index, (tokens, finished, sound) in zip(indices, outputs, strict=True):
@@ -179,7 +180,12 @@ def _plain_generation(model: Any) -> Iterator[None]:
 
 
 def _generate_batch(
-    model: Any, tokenizer: Any, prompts: list[list[int]], seeds: list[int], sampling: Sampling
+    model: Any,
+    tokenizer: Any,
+    prompts: list[list[int]],
+    seeds: list[int],
+    sampling: Sampling,
+    ends: frozenset[int],
 ) -> list[tuple[list[int], bool, bool]]:
     """(generated tokens without the end token, ended by itself, from numbers) for each prompt."""
     import torch
@@ -189,7 +195,6 @@ def _generate_batch(
     inputs = {
         key: value.to(model.device) for key, value in padded.items() if key != "token_type_ids"
     }
-    end = tokenizer.eos_token_id
     watch, broken = _watch()
     with torch.inference_mode():
         output = model.generate(
@@ -199,15 +204,14 @@ def _generate_batch(
             max_new_tokens=sampling.max_new_tokens,
             logits_processor=LogitsProcessorList([watch, *_processors(sampling, seeds)]),
             pad_token_id=tokenizer.pad_token_id,
-            eos_token_id=end,
+            eos_token_id=sorted(ends),
         )
     results = []
     unsound = torch.stack(broken, dim=1).tolist()
     rows = output[:, inputs["input_ids"].shape[1] :].tolist()
     for row, steps in zip(rows, unsound, strict=True):
-        finished = end in row
-        length = row.index(end) if finished else len(row)
-        results.append((row[:length], finished, not any(steps[: length + 1])))
+        length = next((at for at, token in enumerate(row) if token in ends), len(row))
+        results.append((row[:length], length < len(row), not any(steps[: length + 1])))
     return results
 
 

@@ -43,7 +43,7 @@ from stages.llm.kv_cache import (
 from stages.llm.memory import available
 from stages.llm.model import Model
 from stages.llm.request import Request, Sampling
-from stages.llm.tokenizer import load_tokenizer
+from stages.llm.tokenizer import end_tokens, load_tokenizer
 from stages.runtime.progress import say
 from stages.runtime.vllm import VllmSettings
 
@@ -68,6 +68,8 @@ class VllmBackend:
         self.encoder = encoder
         self.adapter = adapter
         self.ahead = ahead
+        declared = engine.model_config.try_get_generation_config().get("eos_token_id")
+        self.ends = end_tokens(encoder.tokenizer, declared)
         self._names = count()
 
     @property
@@ -177,15 +179,14 @@ class VllmBackend:
         completion = output.outputs[0]
         tokens = list(completion.token_ids)
         reason = completion.finish_reason
-        tokenizer = self.encoder.tokenizer
-        if reason == "stop" and tokens and tokens[-1] == tokenizer.eos_token_id:
+        if reason == "stop" and tokens and tokens[-1] in self.ends:
             tokens.pop()
         common: dict[str, Any] = _counts(output) | {"n_tokens": len(tokens), "seconds": seconds}
         if reason not in ("stop", "length"):
             return Answer("malformed", detail=f"the engine ended it with '{reason}'", **common)
         if math.isnan(completion.cumulative_logprob):
             return Answer("nan", detail=NO_NUMBER, **common)
-        text = tokenizer.decode(tokens, skip_special_tokens=False)
+        text = self.encoder.tokenizer.decode(tokens, skip_special_tokens=False)
         if reason == "stop" and not text:
             return Answer("empty", detail="the model ended at once", **common)
         return Answer("ok" if reason == "stop" else "length", text, **common)

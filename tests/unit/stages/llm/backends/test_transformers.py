@@ -14,7 +14,7 @@ from schemas.errors import UserError
 from stages.llm.answer import Answer
 from stages.llm.backends.transformers import TransformersBackend, gumbel_processor
 from stages.llm.request import Message, Request, Sampling
-from stages.llm.tokenizer import load_causal_lm, load_tokenizer
+from stages.llm.tokenizer import end_tokens, load_causal_lm, load_tokenizer
 
 PROMPTS = [
     "Paris is in France . Question : What is old ? Answer :",
@@ -119,6 +119,29 @@ def test_how_answers_end(model: Any, tiny_model: Path, alone: Any) -> None:
     # With its first token as the end token, the model says nothing.
     tokenizer.eos_token = tokenizer.convert_ids_to_tokens(tokens[0])
     assert draw(model, tokenizer, [request])[request.id][:2] == ("empty", None)
+
+
+def test_any_of_the_ends_that_a_model_declares_ends_an_answer(
+    model: Any, tokenizer: Any, alone: Any
+) -> None:
+    """The end of a turn and the end of a text: the tokenizer knows one of them."""
+    request = next(r for r in REQUESTS if alone[r.id][0] == "length")
+    tokens = tokenizer.encode(alone[request.id][1], add_special_tokens=False)
+    end = tokens.index(tokens[6])
+    own = model.generation_config.eos_token_id
+    model.generation_config.eos_token_id = [own, tokens[end]]
+    try:
+        found = draw(model, tokenizer, [request])[request.id]
+    finally:
+        model.generation_config.eos_token_id = own
+    assert (found[0], found[1], found[3]) == ("ok", tokenizer.decode(tokens[:end]), end)
+
+
+@pytest.mark.parametrize("declared", [None, 7, [7], [7, 2]])
+def test_the_ends(tokenizer: Any, declared: Any) -> None:
+    found = end_tokens(tokenizer, declared)
+    given = declared if isinstance(declared, list) else [declared]
+    assert found == {tokenizer.eos_token_id, *given} - {None}
 
 
 def test_no_requests(model: Any, tokenizer: Any) -> None:
