@@ -24,7 +24,7 @@ from stages.runtime.context import StageContext
 from stages.runtime.digest import conf_digest
 from stages.runtime.layout import STAGES
 from stages.runtime.params import COMPOSE, Params, load_params
-from stages.runtime.processes import is_first, launch
+from stages.runtime.processes import is_first, launch, one_gpu
 from stages.runtime.progress import say
 from stages.runtime.variant import load_variant
 
@@ -118,6 +118,7 @@ def answer(arguments: list[str]) -> int:
             check_params(params)
         else:
             launch(names[0], params.runtime.accelerate, arguments)
+            one_gpu(names[0])
             run_stage(names[0], params)
         return 0
     except KeyboardInterrupt:

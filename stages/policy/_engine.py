@@ -18,6 +18,7 @@ from typing import Any
 
 from schemas.errors import UserError
 from stages.llm.kv_cache import BYTES, GIB, read_config, token_bytes, weight_bytes
+from stages.runtime import processes
 from stages.runtime.rollouts import RolloutSettings
 
 _CPU_CACHE_GIB = 1.0
@@ -32,6 +33,14 @@ def check_engine(settings: RolloutSettings, device: str) -> None:
         raise UserError(
             f"runtime.rollouts.engine is {settings.engine}, but vLLM is not installed",
             fix="install it as README.md says, or set runtime.rollouts.engine to transformers",
+        )
+    trainers = processes.count()
+    if settings.engine == "vllm_colocate" and trainers % settings.tensor_parallel:
+        raise UserError(
+            f"runtime.rollouts.tensor_parallel is {settings.tensor_parallel}, but GRPO trains in "
+            f"{trainers} process(es): beside the training, vLLM spreads over its processes",
+            fix="set runtime.rollouts.tensor_parallel to 1, or name in runtime.accelerate a file "
+            "of `accelerate config` with a multiple of it as num_processes",
         )
     if settings.engine == "vllm_server" and device == "cpu":
         raise UserError(

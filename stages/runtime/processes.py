@@ -2,7 +2,8 @@
 
 With `runtime.accelerate` naming a file of `accelerate config`, the training stages replace their
 process by Accelerate's launcher, which starts one process a device with the same command. Each of
-them runs the whole stage; the first one alone speaks, writes the run log and publishes.
+them runs the whole stage; the first one alone speaks, writes the run log and publishes. A process
+trains on one GPU: transformers would spread one process over all it sees, and TRL refuses that.
 
 Data-parallel training is supported. Sharded weights (FSDP, DeepSpeed) are refused, since nothing
 here gathers them for saving yet.
@@ -54,6 +55,24 @@ def launch(stage: str, accelerate: str | None, arguments: Sequence[str]) -> None
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *command, *arguments])  # noqa: S606 (no shell wanted)
+
+
+def one_gpu(stage: str) -> None:
+    """Hide all GPUs but the first from a training stage that no launcher started.
+
+    To be called before CUDA starts, which reads the environment once.
+    """
+    if stage in TRAINING and not started():
+        seen = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+        os.environ["CUDA_VISIBLE_DEVICES"] = seen.split(",")[0]
+
+
+def take_own_gpu() -> None:
+    """Under the launcher: make this process's GPU the one that "cuda" means."""
+    if started():
+        import torch
+
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 
 
 def require_whole_weights(trainer: Any) -> None:

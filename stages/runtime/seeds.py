@@ -7,12 +7,14 @@ import ctypes
 import os
 
 from stages.runtime.params import Runtime
+from stages.runtime.processes import take_own_gpu
 
 
 def deterministic(seed: int, runtime: Runtime) -> None:
     """Seed every generator, fix the thread count, and ask torch for deterministic kernels.
 
-    Sums depend on the number of threads, so equal results need equal `runtime.threads`.
+    Sums depend on the number of threads, so equal results need equal `runtime.threads`. One of
+    several processes takes its own GPU first: what comes next may already compute on it.
     """
     _keep_freed_memory()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -21,6 +23,8 @@ def deterministic(seed: int, runtime: Runtime) -> None:
     import transformers
 
     _quiet()
+    if device(runtime) != "cpu":
+        take_own_gpu()
     transformers.set_seed(seed % (1 << 32))
     torch.set_num_threads(runtime.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)

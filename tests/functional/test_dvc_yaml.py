@@ -67,11 +67,12 @@ def test_stage(name: str) -> None:
     ("overrides", "gpus", "timeout"),
     [([], 0, 7200.0), (["profile=gpu"], 1, 86400.0), (["runtime.timeout=null"], 0, None)],
 )
-def test_stages_with_a_model_take_what_the_runtime_says(
+def test_stages_that_may_ask_or_train_a_model_take_what_the_runtime_says(
     overrides: list[str], gpus: int, timeout: float | None
 ) -> None:
     nodes = open_project(ROOT, compose_text(overrides, ROOT)).nodes
-    for name in ("warmup", "candidates", "judge", "reward_model", "policy", "evaluate"):
-        assert nodes[name].resources == Resources(cpus=2, gpus=gpus)
+    cpus = dict.fromkeys(("warmup", "candidates", "judge", "reward_model", "policy", "evaluate"), 2)
+    for name, wanted in ({"corpus": 1, "synthesize": 1} | cpus).items():
+        assert nodes[name].resources == Resources(cpus=wanted, gpus=gpus)
         assert nodes[name].timeout == timeout
-    assert nodes["corpus"].resources == Resources(cpus=1)
+    assert nodes["distractors"].resources == Resources(cpus=1)

@@ -65,6 +65,21 @@ def test_vllm_must_be_there() -> None:
         check_engine(settings(engine="vllm_colocate"), "cpu")
 
 
+@pytest.mark.parametrize(("trainers", "works"), [(1, False), (2, True), (3, False), (4, True)])
+def test_vllm_spreads_over_the_processes_of_the_training(
+    trainers: int, works: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stages.policy._engine.find_spec", lambda name: object())
+    monkeypatch.setenv("LONGLINE_ACCELERATED", "1")
+    monkeypatch.setenv("WORLD_SIZE", str(trainers))
+    chosen = settings(engine="vllm_colocate", tensor_parallel=2)
+    if works:
+        check_engine(chosen, "cuda")
+    else:
+        with pytest.raises(UserError, match=rf"is 2, but GRPO trains in {trainers} process"):
+            check_engine(chosen, "cuda")
+
+
 @pytest.mark.parametrize(
     ("device", "told"), [("cpu", "over NCCL"), ("cuda", "rollouts.server is null")]
 )
