@@ -60,8 +60,10 @@ def one_step(folder: str, adapter: str, length: int, device: str, queue: Any) ->
     model.train()
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
     ids = torch.randint(0, model.config.vocab_size, (1, length), device=device)
+    mask = torch.ones_like(ids)
+    mask[0, -1] = 0  # padded, as batches are: unpadded ones need no mask
     with torch.autocast(device, torch.bfloat16, enabled=on_gpu):
-        logits = model(input_ids=ids, logits_to_keep=LOGITS).logits.float()
+        logits = model(input_ids=ids, attention_mask=mask, logits_to_keep=LOGITS).logits.float()
         loss = torch.nn.functional.cross_entropy(logits[0], ids[0, -LOGITS:])
     loss.backward()
     optimiser.step()

@@ -5,6 +5,10 @@ data; no weights are loaded. It counts one device, without sharding, and is mean
 high. What it leaves out: fragmentation, and the buffers of kernels.
 
 - weights: parameters times bytes a number; gradients and AdamW's two moments for those trained
+- copies: what is trained in 4 bytes and computed in fewer is cast once for a forward pass, and kept
+- buckets: of several processes, each collects its gradients once more to exchange them
+- reference: the model at the start, in 4 bytes, where the loss compares with it
+- mask: who may attend to whom in a padded batch, as truth values and as numbers to be added
 - activations: with checkpointing, each layer's input and one layer in full; without it, every layer
   in full (the terms are counted in `layer_numbers`, in the way of Korthikanti et al., arXiv
   2205.05198, section 4, for attention that never stores its matrix)
@@ -37,6 +41,8 @@ class Shape:
     layers: int
     hidden: int
     feed_forward: int
+    queries: int
+    """Numbers of queries of one token in one layer; heads need not fill the hidden size."""
     key_values: int
     """Numbers of keys, or of values, of one token in one layer."""
     vocabulary: int
@@ -56,6 +62,9 @@ class Training:
     """Positions of a sequence whose logits are needed at once."""
     sampled: int = 0
     """Sequences that are sampled together, with their keys and values kept."""
+    processes: int = 1
+    reference: bool = False
+    """Whether the whole model is kept once more as it was at the start."""
 
 
 def read_shape(folder: Path) -> Shape:
@@ -70,6 +79,7 @@ def read_shape(folder: Path) -> Shape:
             layers=config["num_hidden_layers"],
             hidden=config["hidden_size"],
             feed_forward=_feed_forward(config),
+            queries=head * heads,
             key_values=head * (config.get("num_key_value_heads") or heads),
             vocabulary=config["vocab_size"],
         )
@@ -113,7 +123,7 @@ def layer_numbers(shape: Shape) -> int:
     their product and the activation of the feed-forward part, and its input.
     """
     norms = 2 * 3 * shape.hidden
-    attention = 3 * shape.hidden + 2 * shape.key_values
+    attention = shape.hidden + 2 * shape.queries + 2 * shape.key_values
     return norms + attention + shape.hidden + 4 * shape.feed_forward
 
 
@@ -130,6 +140,10 @@ def estimate(shape: Shape, training: Training) -> dict[str, int]:
         "weights": weights,
         "gradients": 4 * training.trained,
         "optimiser": 8 * training.trained,
+        "copies": training.precision * training.trained if training.precision < 4 else 0,
+        "buckets": 4 * training.trained if training.processes > 1 else 0,
+        "reference": 4 * shape.parameters if training.reference else 0,
+        "mask": (1 + training.precision) * training.micro_batch * training.sequence**2,
         "activations": shape.layers * inputs + layer
         if training.checkpointing
         else shape.layers * (inputs + layer),

@@ -104,12 +104,14 @@ def check_memory(
     sequences_each: int = 1,
     logits: int = 0,
     sampled: int = 0,
-    engine: int = 0,
+    reference: bool = False,
+    beside: Mapping[str, int] | None = None,
 ) -> None:
     """Refuse, before a weight is loaded, what would run out of memory. Lengths are in tokens.
 
-    `sequences_each` is how many sequences one member of the batch has: two for a pair. `engine` is
-    what another engine takes beside the training, in bytes.
+    `sequences_each` is how many sequences one member of the batch has: two for a pair. With
+    `reference` the loss needs the model as it was at the start; an adapter that is switched off is
+    that model. `beside` is what else the device holds, in bytes by name, such as another engine.
     """
     shape = read_shape(folder)
     on_cpu = device(runtime) == "cpu"
@@ -123,10 +125,12 @@ def check_memory(
             checkpointing=not on_cpu,
             logits=logits,
             sampled=sampled,
+            processes=processes.count(),
+            reference=reference and isinstance(adapter, Full),
         ),
     )
     require_memory(
-        needed | {"engine": engine},
+        needed | dict(beside or {}),
         available(device(runtime)),
         f"{what} of {shape.parameters / 1e6:.1f} M parameters at {sequence} tokens",
         "lower runtime.micro_batch, train an adapter (adapter=lora), shorten the contexts, or take "

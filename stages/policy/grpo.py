@@ -101,7 +101,11 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
         "GRPO", folder, runtime, config.optimisation, config.adapter,
         sequence=longest, logits=config.max_completion_length,
         sampled=config.optimisation.batch if runtime.rollouts.engine == "transformers" else 0,
-        engine=engine_bytes(folder, runtime.rollouts, device(runtime), longest),
+        reference=config.beta > 0,
+        beside={
+            "engine": engine_bytes(folder, runtime.rollouts, device(runtime), longest),
+            "reward model": _reward_model_bytes(config, context),
+        },
     )  # fmt: skip
     entities = entities_by_question(context.read("rubrics"))
     reward_model = _reward_model(config, context, tokenizer, chosen)
@@ -193,11 +197,23 @@ def fit(
     return trainer, curve
 
 
+def _uses_reward_model(config: Config) -> bool:
+    return any(isinstance(term, RewardModelTerm) for term in config.reward.terms.values())
+
+
+def _reward_model_bytes(config: Config, context: StageContext) -> int:
+    """What the reward model's weights take; it is loaded as it was saved."""
+    if not _uses_reward_model(config):
+        return 0
+    files = context.model("reward_model").glob("*.safetensors")
+    return sum(file.stat().st_size for file in files)
+
+
 def _reward_model(
     config: Config, context: StageContext, tokenizer: Any, chosen: dict[str, Item]
 ) -> RewardModel | None:
     """The reward model as a term, loaded only if the reward uses it."""
-    if not any(isinstance(term, RewardModelTerm) for term in config.reward.terms.values()):
+    if not _uses_reward_model(config):
         return None
     runtime = context.params.runtime
     model = load_reward_model(context.model("reward_model"), device(runtime))

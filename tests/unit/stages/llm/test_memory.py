@@ -23,8 +23,9 @@ from stages.llm.memory import (
 )
 
 SHAPE = Shape(
-    parameters=1_000_000, layers=4, hidden=64, feed_forward=256, key_values=32, vocabulary=1000
-)
+    parameters=1_000_000, layers=4, hidden=64, feed_forward=256, queries=64, key_values=32,
+    vocabulary=1000,
+)  # fmt: skip
 
 
 def small_llama(folder: Path, **changed: Any) -> Any:
@@ -45,15 +46,23 @@ def test_parameters_are_those_of_the_model(tmp_path: Path, tied: bool) -> None:
     assert count_parameters(tmp_path) == sum(p.numel() for p in model.parameters())
     shape = read_shape(tmp_path)
     assert (shape.layers, shape.hidden, shape.feed_forward) == (3, 64, 160)
-    assert (shape.key_values, shape.vocabulary) == (32, 101)
+    assert (shape.queries, shape.key_values, shape.vocabulary) == (64, 32, 101)
 
 
-def test_what_a_layer_keeps_is_what_torch_keeps(tmp_path: Path) -> None:
+def test_heads_that_do_not_fill_the_hidden_size(tmp_path: Path) -> None:
+    """As in Qwen3-0.6B: 16 heads of 128 over a hidden size of 1024."""
+    small_llama(tmp_path, head_dim=32)
+    shape = read_shape(tmp_path)
+    assert (shape.hidden, shape.queries, shape.key_values) == (64, 128, 64)
+
+
+@pytest.mark.parametrize("head", [None, 64])
+def test_what_a_layer_keeps_is_what_torch_keeps(tmp_path: Path, head: int | None) -> None:
     """The count against the tensors that torch saves for the backward pass of a real model."""
     import torch
 
     kept: dict[int, int] = {}
-    model = small_llama(tmp_path)
+    model = small_llama(tmp_path, head_dim=head)
     model.config._attn_implementation = "sdpa"
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
 
@@ -83,14 +92,23 @@ def test_a_mixture_counts_the_experts_of_a_token(tmp_path: Path) -> None:
 
 def test_known_numbers() -> None:
     """A model of 8 billion parameters, all trained: 16 bytes a parameter before anything else."""
-    shape = Shape(8_000_000_000, 36, 4096, 12288, 1024, 151936)
+    shape = Shape(8_000_000_000, 36, 4096, 12288, 4096, 1024, 151936)
     full = estimate(shape, Training(1, 1, shape.parameters, 2, True))
     assert full["weights"] + full["gradients"] + full["optimiser"] == 16 * shape.parameters
+    assert full["copies"] == 2 * shape.parameters
+    assert estimate(shape, Training(1, 1, shape.parameters, 4, True))["copies"] == 0
+    assert (full["buckets"], full["reference"]) == (0, 0)
+    several = estimate(shape, Training(1, 1, shape.parameters, 2, True, processes=2))
+    assert several["buckets"] == 4 * shape.parameters
+    compared = estimate(shape, Training(1, 1, shape.parameters, 2, True, reference=True))
+    assert compared["reference"] == 4 * shape.parameters
     lora = estimate(shape, Training(1, 1, 40_000_000, 2, True))
     assert lora["weights"] == 2 * shape.parameters + 4 * 40_000_000
     # 32,768 tokens of 36 layers: 2 x 1024 numbers of 2 bytes each
     cached = estimate(shape, Training(32768, 1, 1, 2, True, sampled=1))["cache"]
     assert cached == 2 * 2 * 1024 * 36 * 32768
+    # A truth value and a number of 2 bytes for each pair of 32,768 places, of two sequences
+    assert estimate(shape, Training(32768, 2, 1, 2, True))["mask"] == 2 * 3 * 2**30
     logits = estimate(shape, Training(32768, 2, 1, 2, True, logits=1024))["logits"]
     assert logits == 12 * 2 * 1024 * 151936
 
