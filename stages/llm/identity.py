@@ -47,9 +47,10 @@ def request_key(model: str, request: Request, sampling: Sampling | None) -> str:
 def model_id(model: Model, digest: Callable[[Path], str] = lambda path: file_digest(path)) -> str:
     """The id of a model. `digest` gives the SHA-256 of a file, perhaps from a cache."""
     adapter = "" if model.adapter is None else f"+{_folder_id(Path(model.adapter), digest)}"
+    told = "" if model.thinking is None else f"?thinking={model.thinking}"
     if model.folder is not None:
-        return f"folder:{_folder_id(Path(model.folder), digest)}{adapter}"
-    return f"name:{model.name}@{model.revision}{adapter}"
+        return f"folder:{_folder_id(Path(model.folder), digest)}{adapter}{told}"
+    return f"name:{model.name}@{model.revision}{adapter}{told}"
 
 
 def file_digest(path: Path) -> str:

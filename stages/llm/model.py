@@ -23,6 +23,10 @@ class Model(Settings):
     name: str | None = Field(default=None, min_length=1)
     revision: str = ""
     adapter: str | None = Field(default=None, min_length=1, description="Folder of a LoRA adapter")
+    thinking: bool | None = Field(
+        default=None,
+        description="What the chat template of a hybrid model is told (enable_thinking)",
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -25,7 +25,7 @@ from stages.llm.answer import Answer, scored
 from stages.llm.backends import wire
 from stages.llm.backends.choices import by_prompt, counting
 from stages.llm.backends.concurrency import Limiter
-from stages.llm.backends.encoding import Encoder, render
+from stages.llm.backends.encoding import Encoder, template_arguments
 from stages.llm.backends.faults import Fault, Malformed, back_off, classify, masked
 from stages.llm.backends.serve import Served, start
 from stages.llm.model import Model
@@ -42,6 +42,12 @@ Send = Callable[[Part], Awaitable[list[Answer]]]
 
 def open_server(model: Model, settings: ServerSettings) -> ServerBackend:
     """Reach the server, or start one, and check that it knows the model."""
+    if model.thinking is not None and settings.api == "openai":
+        raise UserError(
+            f"{model.label}: thinking is {model.thinking}, but only vLLM's own API can tell it to "
+            "the chat template",
+            fix="set runtime.llm.server.api to vllm, or the model's thinking to null",
+        )
     served = start(model, settings.serve) if settings.url is None else None
     backend = None
     try:
@@ -69,6 +75,8 @@ class ServerBackend:
         self.secret = served.key if served else os.environ.get(settings.key_variable, "")
         self.name = settings.model or (served.model if served else model.label)
         self.window: int | None = None
+        told = template_arguments(model.thinking)
+        self._told = {"chat_template_kwargs": told} if told else {}
         self._in_a_row = 0
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
@@ -132,6 +140,8 @@ class ServerBackend:
             path, body = wire.generation(
                 part[0], sampling, self.name, self.settings.api, self.settings.endpoint
             )
+            if "messages" in body:
+                body |= self._told
             return [wire.generated(await self._post(path, body))]
 
         yield from self._stream([[request] for request in requests], send)
@@ -191,7 +201,7 @@ class ServerBackend:
                     fix="give the model as a folder, or use a server with "
                     "runtime.llm.server.api=vllm",
                 )
-            prompt = render(self._encoder.tokenizer, prompt)
+            prompt = self._encoder.render(prompt)
         rest = request.continuation or ""
         path, body = wire.echoing(prompt, rest, self.name)
         return [wire.echoed(await self._post(path, body), prompt, rest)]
@@ -290,7 +300,7 @@ class ServerBackend:
             return None
         from stages.llm.tokenizer import load_tokenizer
 
-        return Encoder(load_tokenizer(self.model.folder))
+        return Encoder(load_tokenizer(self.model.folder), self.model.thinking)
 
     async def _remote_tokens(self, request: Request) -> tuple[list[int], list[int]]:
         """vLLM's own tokenizer, beside its OpenAI endpoints."""
@@ -307,5 +317,7 @@ class ServerBackend:
         if isinstance(request.prompt, str):
             prompt = await tokens(prompt=request.prompt, **plain)
         else:
-            prompt = await tokens(messages=wire.messages(request), add_generation_prompt=True)
+            prompt = await tokens(
+                messages=wire.messages(request), add_generation_prompt=True, **self._told
+            )
         return prompt, await tokens(prompt=request.continuation or "", **plain)

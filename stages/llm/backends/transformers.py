@@ -29,10 +29,12 @@ from stages.runtime.seeds import device
 class TransformersBackend:
     """An open model. `batch` is the most prompts in one call of it."""
 
-    def __init__(self, model: Any, tokenizer: Any, batch: int) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, batch: int, thinking: bool | None = None
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
-        self.encoder = Encoder(tokenizer)
+        self.encoder = Encoder(tokenizer, thinking)
         self.batch = batch
 
     @property
@@ -120,7 +122,9 @@ def open_transformers(
     loaded = load_causal_lm(model.folder, device(runtime), dtype=settings.dtype)
     if model.adapter is not None:
         loaded = _with_adapter(loaded, model.adapter)
-    return TransformersBackend(loaded, load_tokenizer(model.folder), runtime.generation_batch)
+    return TransformersBackend(
+        loaded, load_tokenizer(model.folder), runtime.generation_batch, model.thinking
+    )
 
 
 def _with_adapter(model: Any, folder: str) -> Any:

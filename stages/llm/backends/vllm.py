@@ -283,7 +283,8 @@ def open_vllm(model: Model, settings: VllmSettings) -> VllmBackend:
             fix=f"correct {_KEYS} in conf/runtime/ (memory: kv_cache_gib, max_model_len, "
             "gpu_memory_utilization), or set runtime.llm.backend to transformers",
         ) from error
-    return VllmBackend(engine, Encoder(tokenizer), adapter, ahead=2 * settings.max_num_seqs)
+    encoder = Encoder(tokenizer, model.thinking)
+    return VllmBackend(engine, encoder, adapter, ahead=2 * settings.max_num_seqs)
 
 
 def engine_arguments(

@@ -127,6 +127,10 @@ def test_a_name_is_known_by_itself_and_its_revision() -> None:
     assert len(names) == 4
 
 
+def test_what_the_chat_template_is_told_counts() -> None:
+    assert len({model_id(Model(name="a", thinking=told)) for told in (None, False, True)}) == 3
+
+
 @pytest.mark.parametrize(
     "values", [{}, {"folder": "a", "name": "b"}, {"folder": "a", "revision": "1"}]
 )

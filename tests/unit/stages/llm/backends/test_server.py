@@ -165,6 +165,24 @@ def test_words_of_one_token_are_one_request(tiny_model: Path) -> None:
     assert found["far"].n_prompt_tokens == 5
 
 
+@pytest.mark.parametrize(
+    ("thinking", "told"),
+    [(None, None), (False, {"enable_thinking": False, "thinking": False})],
+)
+def test_the_server_tells_its_chat_template(thinking: bool | None, told: Any) -> None:
+    turns = (Message("user", "What is old ?"),)
+    with fake_server() as server:
+        backend = open_server(Model(name=server.model, thinking=thinking), settings(server.url))
+        answers(backend, [Request("turns", turns, seed=1), Request("text", "What ?", seed=1)])
+        found = {"messages" in body: body.get("chat_template_kwargs") for body in server.asked}
+    assert found == {True: told, False: None}
+
+
+def test_only_vllm_can_tell_its_chat_template() -> None:
+    with pytest.raises(UserError, match="thinking is False, but only vLLM's own API"):
+        open_server(Model(name="m", thinking=False), settings("http://127.0.0.1:1", api="openai"))
+
+
 def test_scores_through_an_echo() -> None:
     with fake_server() as server:
         backend = opened(server, api="openai")
