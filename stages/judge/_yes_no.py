@@ -4,7 +4,8 @@
 
 with p the probability of the word as the continuation of the prompt; the mean over the checks is
 the ensemble of the paper. ZYN then scales to 10 * (mean - 0.5) for PPO; here the value stays in
-[0, 1], in the same order.
+[0, 1], in the same order. The formula divides the chance of both words out: how little it was is
+recorded beside each value, and below `floor`, which ZYN does not have, a check fails: `off_words`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class YesNoJudge(LanguageJudge):
     checks: dict[str, Check] = Field(min_length=1)
     yes_word: str = Field(min_length=1, description="As the model begins an answer with it")
     no_word: str = Field(min_length=1)
+    floor: float = Field(ge=0, lt=1, description="Least p(yes) + p(no) for a value; 0 is none")
 
     @model_validator(mode="after")
     def _two_words(self) -> Self:
@@ -89,18 +91,23 @@ def _verdict(
     for name, check in judge.checks.items():
         yes, no = (answers[_id(case, candidate, name, word)] for word in ("yes", "no"))
         used += [yes, no]
-        parts.append(_part(name, check, yes, no))
+        parts.append(_part(name, check, yes, no, judge.floor))
     return mean_of_parts(candidate.candidate_id, parts, [1.0] * len(parts), used)
 
 
-def _part(name: str, check: Check, yes: Answer, no: Answer) -> Part:
+def _part(name: str, check: Check, yes: Answer, no: Answer, floor: float) -> Part:
     lost = next((answer for answer in (yes, no) if answer.status != "ok"), None)
     if lost is not None:
         return Part(name, None, failed(lost), lost.detail)
-    value = probability(math.fsum(yes.logprobs or ()), math.fsum(no.logprobs or ()))
+    chances = [math.fsum(answer.logprobs or ()) for answer in (yes, no)]
+    value = probability(*chances)
     if value is None:
         return Part(name, None, "failed:nan", "neither yes nor no is possible")
-    return Part(name, value if check.wanted else 1.0 - value, "ok")
+    mass = sum(math.exp(chance) for chance in chances)
+    reason = f"p(yes) + p(no) = {mass:.3g}"
+    if mass < floor:
+        return Part(name, None, "failed:off_words", reason)
+    return Part(name, value if check.wanted else 1.0 - value, "ok", reason)
 
 
 def _id(case: Case, candidate: Answered, check: str, word: str) -> str:

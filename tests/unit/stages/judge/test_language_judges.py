@@ -36,7 +36,7 @@ PAIRWISE: dict[str, Any] = {
 YES_NO: dict[str, Any] = {
     "kind": "yes_no", "model": MODEL, "prompt": "yes_no", "reads": "content",
     "checks": {"right": {"ask": "Is it right?", "wanted": True}}, "yes_word": "Yes",
-    "no_word": "No",
+    "no_word": "No", "floor": 0.0,
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def judge(**values: Any) -> YesNoJudge:
             "right": {"ask": "Is it right?", "wanted": True},
             "wrong": {"ask": "Is it wrong?", "wanted": False},
         },
-        "yes_word": "Yes", "no_word": "No",
+        "yes_word": "Yes", "no_word": "No", "floor": 0.0,
     }  # fmt: skip
     return YesNoJudge.model_validate({**given, **values})
 
@@ -96,6 +96,22 @@ def test_a_failed_score_fails_the_verdict(status: Any) -> None:
     ))  # fmt: skip
     assert (found.value, found.status) == (None, f"failed:{status}")
     assert {(p.value, p.reason) for p in found.parts} == {(None, "why")}
+
+
+@pytest.mark.parametrize(
+    ("floor", "value", "status"),
+    [(0.0, 0.75, "ok"), (0.08, 0.75, "ok"), (0.1, None, "failed:off_words")],
+)
+def test_a_model_that_says_neither(floor: float, value: float | None, status: str) -> None:
+    """The chance that the two words have together is recorded, and may be bounded."""
+    made = judge(checks={"right": {"ask": "Is it right?", "wanted": True}}, floor=floor)
+    one = case("good")
+    chances = {"Yes": 0.0675, "No": 0.0225}
+    (found,) = verdicts(made, one, replies(
+        requests(made, ASK, one), lambda r: logprob(chances[r.continuation or ""])
+    ))  # fmt: skip
+    assert (found.value, found.status) == (pytest.approx(value), status)
+    assert [part.reason for part in found.parts] == ["p(yes) + p(no) = 0.09"]
 
 
 def test_two_impossible_words_have_no_probability() -> None:
