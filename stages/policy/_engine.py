@@ -1,7 +1,8 @@
 """Where GRPO's rollouts are sampled: by transformers, by vLLM beside the training, by a server.
 
 TRL writes its own engine and tells it nothing of precision, cache or the defaults of the model's
-generation_config; left to itself, vLLM would compute a float32 model in bfloat16 on a CPU. So what
+generation_config, and gives it the process's number as a seed, whatever the run's. Left to itself,
+vLLM would compute a float32 model in bfloat16 on a CPU, and draw the same for every seed. So what
 TRL has no setting for is put in where it builds the engine, and only while it builds it. To be
 removed when TRL's GRPOConfig takes arguments for vLLM's engine (it does not in 1.16).
 """
@@ -11,12 +12,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from schemas.errors import UserError
+from schemas.ids import seeded
 from stages.llm.kv_cache import BYTES, GIB, read_config, token_bytes, weight_bytes
 from stages.runtime import processes
 from stages.runtime.rollouts import RolloutSettings
@@ -104,8 +105,8 @@ def engine_bytes(folder: Path, settings: RolloutSettings, device: str, longest: 
 
 
 @contextmanager
-def engine_arguments(settings: RolloutSettings, device: str) -> Iterator[None]:
-    """While TRL builds its engine: the arguments that it does not pass."""
+def engine_arguments(settings: RolloutSettings, device: str, seed: int) -> Iterator[None]:
+    """While TRL builds its engine: the arguments that it does not pass, and a seed of the run's."""
     if settings.engine != "vllm_colocate":
         yield
         return
@@ -122,7 +123,13 @@ def engine_arguments(settings: RolloutSettings, device: str) -> Iterator[None]:
         "load_format": "safetensors",
     } | ({"block_size": _CPU_BLOCK} if device == "cpu" else {})
     own = vllm_generation.LLM
-    vllm_generation.LLM = partial(own, **given)
+
+    def build(**passed: Any) -> Any:
+        # Processes that compute one answer together pass one number, others their own.
+        drawn = seeded(seed, "rollouts", passed["seed"]) % (1 << 32)
+        return own(**passed | given | {"seed": drawn})
+
+    vllm_generation.LLM = build
     try:
         with _plain_weights() if device == "cpu" else nullcontext():
             yield

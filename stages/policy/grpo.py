@@ -150,7 +150,7 @@ def fit(
 
     progress = progress_callback("policy")
     runtime = context.params.runtime
-    with engine_arguments(runtime.rollouts, device(runtime)):
+    with engine_arguments(runtime.rollouts, device(runtime), config.seed):
         trainer = recording_trainer()(
             model=load_causal_lm(
                 context.model("warmup"), device(runtime), weights_dtype(runtime, config.adapter)

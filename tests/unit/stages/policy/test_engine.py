@@ -9,7 +9,12 @@ import pytest
 import yaml
 
 from schemas.errors import UserError
-from stages.policy._engine import check_engine, engine_bytes, trainer_settings
+from stages.policy._engine import (
+    check_engine,
+    engine_arguments,
+    engine_bytes,
+    trainer_settings,
+)
 from stages.runtime.rollouts import RolloutSettings
 
 ROOT = Path(__file__).parents[4]
@@ -57,6 +62,24 @@ def test_memory_beside_the_training_is_counted(model: Path) -> None:
     with pytest.raises(UserError, match="have up to 20000") as error:
         engine_bytes(model, chosen, "cpu", 20_000)
     assert "hold 11650 tokens" in error.value.message
+
+
+def test_vllm_draws_by_the_seed_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal for the processes that share a model, another for each other one and each run."""
+    from trl.generation import vllm_generation
+
+    def built(run: int, group: int) -> dict[str, Any]:
+        with engine_arguments(settings(engine="vllm_colocate"), "cuda", run):
+            made: dict[str, Any] = vllm_generation.LLM(model="m", seed=group)
+        assert vllm_generation.LLM is dict
+        return made
+
+    monkeypatch.setattr(vllm_generation, "LLM", dict, raising=False)
+    found = {(run, group): built(run, group) for run in (1, 2) for group in (0, 1)}
+    assert found[1, 0] == built(1, 0)
+    assert found[1, 0]["model"] == "m" and found[1, 0]["load_format"] == "safetensors"
+    seeds = {arguments["seed"] for arguments in found.values()}
+    assert len(seeds) == 4 and all(0 <= seed < 2**32 for seed in seeds)
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
