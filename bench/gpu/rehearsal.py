@@ -42,7 +42,8 @@ def overrides(given: argparse.Namespace) -> list[str]:
     # Prompt, answer and what a judge is asked about it.
     window = length + 4 * answer + 512
     sizes = {
-        "countries": 60, "cities_per_country": 4,
+        # Documents have some 16 tokens: twice as many as fill a context.
+        "countries": 60, "cities_per_country": max(4, length // 480),
         "tokenizer.path": given.model, "judge_model.folder": judge, "writer_model.folder": judge,
         "chunk.max_tokens": min(256, length // 8), "budgets": [length], "samples": 4,
         "questions": {"train": 2 * count, "validation": count, "test": count},
@@ -88,6 +89,13 @@ def run_stage(folder: Path, name: str, device: str) -> tuple[int, float]:
     return os.waitstatus_to_exitcode(status), peak
 
 
+def check_length(folder: Path, length: int) -> None:
+    """Figures for a length mean nothing if the contexts do not have it."""
+    reached = json.loads((folder / "reports/distractors.json").read_text())["tokens_max"]
+    if reached < 0.9 * length:
+        raise SystemExit(f"contexts have {reached} tokens at most, not {length}; see {folder}")
+
+
 def line(name: str, entry: dict[str, Any], peak: float) -> str:
     """A stage's row of the table, from its entry in the run log."""
     asked = entry.get("llm") or {}
@@ -128,6 +136,8 @@ def main() -> None:
         if status:
             log = (folder / f"{name}.log").read_text(encoding="utf-8")
             raise SystemExit(f"{log[-3000:]}\n{name} ended with {status}; see {folder}")
+        if name == "distractors":
+            check_length(folder, given.length)
         entry = (folder / ".longline/runs.jsonl").read_text(encoding="utf-8").splitlines()[-1]
         print(line(name, json.loads(entry), peak), flush=True)
     metrics = json.loads((folder / "reports/evaluate.json").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ context. Token counts are of the rendered prompt, question and citation markers 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -33,8 +33,9 @@ from stages.runtime.variant import StageConfig
 
 _BATCH = 128
 _TIERS = ("tier1", "tier2", "filler")
-Ranked = Sequence[tuple[str, str]]
-"""Distractors as (doc_id, role), the one to take first first."""
+Ranked = Iterable[tuple[str, str]]
+"""Distractors as (doc_id, role), the one to take first first; may be all documents there are, since
+no more are looked at than can fill the budget."""
 
 
 class AssemblyConfig(StageConfig):
@@ -71,6 +72,7 @@ def write_contexts(
     questions = over = 0
     total = context.dataset("questions").row_count
     sizes: list[int] = []
+    filled: list[float] = []
     costs: dict[str, int] = {}
     for batch in _batches(track(rows, "contexts", total)):
         plans = []
@@ -87,14 +89,12 @@ def write_contexts(
                     )
                 continue
             forbidden = pool.forbidden[question["split"]] | set(question["gold_doc_ids"])
-            ranked = [(doc, role) for doc, role in rank(question, pool) if doc not in forbidden]
-            plans.append((question, ranked))
+            plans.append((question, _shortlist(rank(question, pool), forbidden, config, pool)))
         needed = [doc for question, _ in plans for doc in question["gold_doc_ids"]]
-        needed += [doc for q, ranked in plans for doc, _ in _shortlist(q, ranked, config, pool)]
+        needed += [doc for _, ranked in plans for doc, _ in ranked]
         library = load_documents(context.dataset("documents"), context.dataset("chunks"), needed)
         for question, ranked in plans:
-            made = assemble(question, _shortlist(question, ranked, config, pool), library,
-                            template, tokenizer, config, costs)  # fmt: skip
+            made = assemble(question, ranked, library, template, tokenizer, config, costs)
             if made is None:
                 over += 1
                 writer.drop("gold_over_budget", 2)
@@ -103,6 +103,7 @@ def write_contexts(
                 writer.add(row)
                 if row["view"] == "long":
                     sizes.append(row["n_tokens"])
+                    filled.append(row["n_tokens"] / row["budget_tokens"])
     if over > config.max_over_budget * questions:
         raise UserError(
             f"distractors: the gold documents of {over} of {questions} questions do not fit the "
@@ -116,6 +117,7 @@ def write_contexts(
         "over_budget": over,
         "tokens_mean": round(sum(sizes) / max(len(sizes), 1), 2),
         "tokens_max": max(sizes, default=0),
+        "budget_filled_mean": round(sum(filled) / max(len(filled), 1), 4),
     }
 
 
@@ -177,10 +179,13 @@ def assemble(
         if costs[doc_id] <= room:
             roles[doc_id] = role
             room -= costs[doc_id]
-    # Costs were counted one by one; the prompt as a whole decides.
+    # Costs were counted one by one, with short citation markers; the prompt as a whole decides. What
+    # is too much goes at once: a prompt of a thousand documents is slow to count.
     size = tokens(_shuffled(list(roles), order_seed))
     while size > budget:
-        roles.popitem()
+        excess = size - budget
+        while excess > 0 and len(roles) > len(gold):
+            excess -= max(costs[roles.popitem()[0]], 1)
         size = tokens(_shuffled(list(roles), order_seed))
     rows = []
     for view, members, n_tokens in (
@@ -215,8 +220,8 @@ def position(ordered: Sequence[str], doc_id: str, library: Mapping[str, Document
 
 
 def _shortlist(
-    question: Mapping[str, Any], ranked: Ranked, config: AssemblyConfig, pool: Pool
-) -> Ranked:
+    ranked: Ranked, forbidden: frozenset[str], config: AssemblyConfig, pool: Pool
+) -> list[tuple[str, str]]:
     """The distractors that can come into question: twice the largest budget, in rank order.
 
     Bounds what is loaded and rendered; document token counts leave out the markers, so the real
@@ -227,7 +232,7 @@ def _shortlist(
     for doc_id, role in ranked:
         if left <= 0:
             break
-        if pool.tokens[doc_id] > max(config.budgets):
+        if doc_id in forbidden or pool.tokens[doc_id] > max(config.budgets):
             continue
         chosen.append((doc_id, role))
         left -= pool.tokens[doc_id]
@@ -247,9 +252,16 @@ def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def filler(
-    question_id: str, pool: Pool, seed: int, count: int
-) -> list[tuple[str, Literal["filler"]]]:
-    """`count` random documents of the pool, seeded by the question."""
+    question_id: str, pool: Pool, seed: int, count: int | None
+) -> Iterator[tuple[str, Literal["filler"]]]:
+    """Random documents of the pool, none twice, seeded by the question; `count` at most.
+
+    A Fisher-Yates shuffle that goes as far as it is asked: a large pool costs what is taken of it.
+    """
     generator = random.Random(seeded(seed, "filler", question_id))
-    chosen = generator.sample(pool.doc_ids, min(count, len(pool.doc_ids)))
-    return [(doc_id, "filler") for doc_id in chosen]
+    moved: dict[int, int] = {}
+    size = len(pool.doc_ids)
+    for left in range(size, size - min(size if count is None else count, size), -1):
+        place = generator.randrange(left)
+        yield pool.doc_ids[moved.get(place, place)], "filler"
+        moved[place] = moved.get(left - 1, left - 1)

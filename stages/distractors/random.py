@@ -14,7 +14,9 @@ from stages.runtime.context import StageContext
 
 class Config(AssemblyConfig):
     kind: Literal["random"]
-    documents: int = Field(ge=1, description="Documents drawn for each question")
+    documents: int | None = Field(
+        ge=1, description="Documents drawn for each question, at most; null fills the budget"
+    )
 
 
 def run(config: Config, context: StageContext) -> dict[str, Any]:

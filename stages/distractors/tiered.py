@@ -8,6 +8,7 @@ small to give enough of both tiers; their role says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import Field
@@ -22,7 +23,9 @@ class Config(AssemblyConfig):
     kind: Literal["tiered"]
     top_k: int = Field(ge=1, description="Results of one search")
     opens: int = Field(ge=1, description="Results opened after one search")
-    filler: int = Field(ge=0, description="Random documents to fill up with; 0 for none")
+    filler: int | None = Field(
+        ge=0, description="Random documents to fill up with, at most; null fills the budget"
+    )
 
 
 def run(config: Config, context: StageContext) -> dict[str, Any]:
@@ -48,11 +51,11 @@ def run(config: Config, context: StageContext) -> dict[str, Any]:
         found += len(trace[-1].doc_ids)
         golds += len(question["gold_doc_ids"])
         first, second = tiers(trace, question["gold_doc_ids"])
-        return [
-            *((doc_id, "tier1") for doc_id in first),
-            *((doc_id, "tier2") for doc_id in second),
-            *filler(question["question_id"], pool, config.seed, config.filler),
-        ]
+        return chain(
+            ((doc_id, "tier1") for doc_id in first),
+            ((doc_id, "tier2") for doc_id in second),
+            filler(question["question_id"], pool, config.seed, config.filler),
+        )
 
     metrics = write_contexts(config, context, rank)
     context.finish("traces", rows_in=steps)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -181,7 +182,25 @@ def test_position() -> None:
 
 def test_filler_is_seeded_by_the_question() -> None:
     pool = Pool({}, tuple(f"d{n}" for n in range(50)), {})
-    assert filler("q", pool, 0, 5) == filler("q", pool, 0, 5)
-    assert filler("q", pool, 0, 5) != filler("r", pool, 0, 5) != filler("q", pool, 1, 5)
-    assert len(set(filler("q", pool, 0, 99))) == 50
-    assert filler("q", pool, 0, 0) == []
+    first, again, other, reseeded = (
+        list(filler(name, pool, seed, 5)) for name, seed in (("q", 0), ("q", 0), ("r", 0), ("q", 1))
+    )
+    assert first == again
+    assert first != other and first != reseeded
+
+
+@given(st.integers(0, 40), st.none() | st.integers(0, 60), st.integers(0, 99))
+def test_filler_draws_each_document_once(size: int, count: int | None, seed: int) -> None:
+    pool = Pool({}, tuple(f"d{n}" for n in range(size)), {})
+    drawn = list(filler("q", pool, seed, count))
+    assert len(drawn) == len(set(drawn)) == min(size, size if count is None else count)
+    assert set(drawn) <= {(doc_id, "filler") for doc_id in pool.doc_ids}
+    # A bound cuts the draw off and changes nothing before it.
+    assert drawn == list(filler("q", pool, seed, None))[: len(drawn)]
+
+
+def test_filler_draws_all_documents_alike() -> None:
+    pool = Pool({}, tuple(f"d{n}" for n in range(10)), {})
+    seen = Counter(doc for n in range(2000) for doc, _ in filler(f"q{n}", pool, 0, 3))
+    assert len(seen) == 10
+    assert all(abs(count - 600) < 100 for count in seen.values())  # 600 expected, 20.5 deviation
