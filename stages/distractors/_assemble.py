@@ -179,8 +179,8 @@ def assemble(
         if costs[doc_id] <= room:
             roles[doc_id] = role
             room -= costs[doc_id]
-    # Costs were counted one by one, with short citation markers; the prompt as a whole decides. What is
-    # too much goes at once: a prompt of a thousand documents is slow to count.
+    # Costs were counted one by one, with short citation markers; the prompt as a whole decides.
+    # What is too much goes at once: a prompt of a thousand documents is slow to count.
     size = tokens(_shuffled(list(roles), order_seed))
     while size > budget:
         excess = size - budget
